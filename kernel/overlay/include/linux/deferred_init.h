@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef _LINUX_DEFERRED_INIT_H
+#define _LINUX_DEFERRED_INIT_H
+
+#include <linux/jump_label.h>
+#include <linux/types.h>
+
+#ifdef CONFIG_DEFERRED_INIT_ON_DEMAND
+
+/* True while blocks of the memory map may be left to initialise. */
+DECLARE_STATIC_KEY_FALSE(deferred_init_key);
+
+bool __deferred_init_pending(unsigned long pfn);
+int deferred_init_complete(void);
+
+/**
+ * deferred_init_pending - is the struct page of @pfn not initialised yet?
+ * @pfn: any pfn, valid or not
+ *
+ * A pending struct page must not be read: it holds whatever was in that memory
+ * before. Its page is free and is part of no memblock reservation, so nobody
+ * who got hold of a page by allocating it ever meets a pending one; only code
+ * that walks pfns has to ask, and pfn_to_online_page() asks for it.
+ *
+ * The answer "no" stays valid, "yes" may turn into "no" at any time.
+ *
+ * Context: any, including NMI.
+ */
+static inline bool deferred_init_pending(unsigned long pfn)
+{
+	return static_branch_unlikely(&deferred_init_key) &&
+	       __deferred_init_pending(pfn);
+}
+
+#else
+
+static inline bool deferred_init_pending(unsigned long pfn)
+{
+	return false;
+}
+
+static inline int deferred_init_complete(void)
+{
+	return 0;
+}
+
+#endif /* CONFIG_DEFERRED_INIT_ON_DEMAND */
+
+#endif /* _LINUX_DEFERRED_INIT_H */

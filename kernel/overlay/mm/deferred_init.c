@@ -1,0 +1,772 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The memory map on demand.
+ *
+ * With CONFIG_DEFERRED_STRUCT_PAGE_INIT the struct pages of the highest zone of
+ * each node are initialised late in boot, and boot waits for it. Here nobody
+ * waits: a block of the memory map is initialised when an allocation needs its
+ * pages (deferred_init=lazy), or by idle-priority threads behind user space
+ * (deferred_init=background).
+ *
+ * The unit is a block of MAX_ORDER_NR_PAGES, aligned to its size. The buddy
+ * allocator never looks across such a boundary, so blocks can be initialised in
+ * any order and by any number of CPUs at the same time. Two rules make the rest
+ * of the kernel safe:
+ *
+ *  - Only a block that is free as a whole is ever deferred. A block with a
+ *    reserved page, a hole or a zone boundary in it is initialised before the
+ *    allocator comes up. So no page in use, and none that may be freed later
+ *    without having been allocated first, has a struct page that is pending.
+ *  - A pending block counts as free memory: in managed_pages, NR_FREE_PAGES and
+ *    all that is derived from them. NR_DEFERRED tells how much of NR_FREE_PAGES
+ *    it is. Whoever gates reclaim looks at the sum, whoever wants a page from a
+ *    free list looks at the difference.
+ *
+ * A block goes through three states, told by two bitmaps of its node:
+ *
+ *	unclaimed  pending
+ *	    1         1      nobody has touched it
+ *	    0         1      one CPU, which cleared the first bit, initialises it
+ *	    0         0      its struct pages may be read
+ *
+ * There is no lock: the claim is one atomic operation, and the work is done with
+ * interrupts as the caller has them. Somebody who is interrupted in the middle
+ * of a block keeps nobody from claiming the next one.
+ */
+#define pr_fmt(fmt) "deferred_init: " fmt
+
+#include <linux/bitmap.h>
+#include <linux/completion.h>
+#include <linux/cpumask.h>
+#include <linux/irq_work.h>
+#include <linux/kexec_handover.h>
+#include <linux/kobject.h>
+#include <linux/kthread.h>
+#include <linux/memblock.h>
+#include <linux/memory_hotplug.h>
+#include <linux/mm.h>
+#include <linux/padata.h>
+#include <linux/page-isolation.h>
+#include <linux/rcupdate.h>
+#include <linux/rwsem.h>
+#include <linux/sched.h>
+#include <linux/sched/prio.h>
+#include <linux/sysfs.h>
+#include <linux/suspend.h>
+#include <linux/workqueue.h>
+
+#include "deferred_init.h"
+#include "internal.h"
+#include "mm_init.h"
+#include "page_alloc.h"
+
+#define CREATE_TRACE_POINTS
+#include <trace/events/deferred_init.h>
+
+/*
+ * Free pages that a zone keeps initialised ahead of demand. Enough for
+ * allocations that cannot grow the zone (ALLOC_NOLOCK) and for fallbacks to
+ * find whole pageblocks; it does not depend on the size of the machine.
+ */
+#define DEFERRED_RESERVE_PAGES	max_t(unsigned long, SZ_64M >> PAGE_SHIFT, 2 * MAX_ORDER_NR_PAGES)
+
+/* A thread takes at least this many blocks at a time. */
+#define DEFERRED_MIN_CHUNK	max_t(unsigned long, PAGES_PER_SECTION / MAX_ORDER_NR_PAGES, 1)
+
+enum deferred_init_mode {
+	DEFERRED_MODE_WAIT,
+	DEFERRED_MODE_BACKGROUND,
+	DEFERRED_MODE_LAZY,
+};
+
+static const char * const deferred_init_modes[] = {
+	[DEFERRED_MODE_WAIT]		= "wait",
+	[DEFERRED_MODE_BACKGROUND]	= "background",
+	[DEFERRED_MODE_LAZY]		= "lazy",
+};
+
+/**
+ * struct deferred_map - blocks of one node that are left to initialise
+ * @zone: the node's highest zone, to which all of them belong
+ * @base_pfn: pfn of block 0
+ * @nr_blocks: number of blocks from there to the end of the zone
+ * @bytes: size of this structure and its bitmaps, for freeing it
+ * @unclaimed: a set bit for each block that nobody works on yet
+ * @pending: a set bit for each block with struct pages that must not be read
+ * @cursor: no block below is unclaimed
+ * @remaining: number of blocks that are not in the free lists yet
+ * @next: links the maps that are being freed
+ *
+ * Found under rcu_read_lock(), or with deferred_maps_rwsem held.
+ */
+struct deferred_map {
+	struct zone	*zone;
+	unsigned long	base_pfn;
+	unsigned long	nr_blocks;
+	size_t		bytes;
+	unsigned long	*unclaimed;
+	unsigned long	*pending;
+	unsigned long	cursor ____cacheline_aligned_in_smp;
+	atomic_long_t	remaining;
+	struct deferred_map *next;
+};
+
+DEFINE_STATIC_KEY_FALSE(deferred_init_key);
+EXPORT_SYMBOL_GPL(deferred_init_key);
+
+static enum deferred_init_mode deferred_init_mode __ro_after_init;
+static struct deferred_map __rcu *deferred_maps[MAX_NUMNODES];
+/* Held for reading by threads that work through a map, to free them: write. */
+static DECLARE_RWSEM(deferred_maps_rwsem);
+/* Nodes whose map has blocks left. */
+static atomic_t deferred_nodes_left = ATOMIC_INIT(0);
+static unsigned long deferred_nr_pages;
+static bool deferred_init_late_done;
+static struct workqueue_struct *deferred_init_wq;
+static DECLARE_COMPLETION(deferred_init_all_done);
+
+static void deferred_init_done_fn(struct work_struct *work);
+static DECLARE_WORK(deferred_init_done_work, deferred_init_done_fn);
+
+static int __init deferred_init_param(char *str)
+{
+	int mode = str ? match_string(deferred_init_modes,
+				      ARRAY_SIZE(deferred_init_modes), str) : -EINVAL;
+
+	if (mode < 0) {
+		pr_warn("unknown mode '%s', known are wait, background and lazy; using %s\n",
+			str ?: "", deferred_init_modes[deferred_init_mode]);
+		return 0;
+	}
+	deferred_init_mode = mode;
+	return 0;
+}
+early_param("deferred_init", deferred_init_param);
+
+static unsigned long deferred_block_pfn(const struct deferred_map *map,
+					unsigned long block)
+{
+	return map->base_pfn + block * MAX_ORDER_NR_PAGES;
+}
+
+/* Claim the first block at or after @start, below @end; @end if there is none. */
+static unsigned long deferred_claim(struct deferred_map *map,
+				    unsigned long start, unsigned long end)
+{
+	unsigned long block = start;
+
+	for (;;) {
+		block = find_next_bit(map->unclaimed, end, block);
+		if (block >= end)
+			return end;
+		if (test_and_clear_bit(block, map->unclaimed))
+			return block;
+	}
+}
+
+static unsigned long deferred_claim_next(struct deferred_map *map)
+{
+	unsigned long start = READ_ONCE(map->cursor);
+	unsigned long block = deferred_claim(map, start, map->nr_blocks);
+
+	/*
+	 * Bits are only ever cleared, so all below @block are clear. Somebody
+	 * else's lower value may overwrite this one; that costs a longer search.
+	 */
+	if (block != start)
+		WRITE_ONCE(map->cursor, block);
+	return block;
+}
+
+/* Patching code out needs a sleeping context; growth has none to offer. */
+static void deferred_init_done_irq_work(struct irq_work *work)
+{
+	schedule_work(&deferred_init_done_work);
+}
+
+static DEFINE_IRQ_WORK(deferred_init_irq_work, deferred_init_done_irq_work);
+
+/*
+ * Initialise the struct pages of a claimed block and hand it to the buddy
+ * allocator. The caller holds rcu_read_lock(), so that whoever waits for a block
+ * that somebody else claimed can wait for a grace period.
+ */
+static void deferred_init_block(struct deferred_map *map, unsigned long block,
+				enum vm_event_item item)
+{
+	struct zone *zone = map->zone;
+	unsigned long pfn = deferred_block_pfn(map, block);
+	unsigned long end_pfn = pfn + MAX_ORDER_NR_PAGES;
+	struct page *first = pfn_to_page(pfn), *page = first;
+	int nid = zone_to_nid(zone), zid = zone_idx(zone);
+
+	trace_deferred_init_block(nid, pfn, MAX_ORDER_NR_PAGES,
+				  item == DEFERRED_INIT_DEMAND);
+
+	for (; pfn < end_pfn; pfn++, page++)
+		__init_single_page(page, pfn, zid, nid);
+	for (page = first; page < first + MAX_ORDER_NR_PAGES; page += pageblock_nr_pages)
+		init_pageblock_migratetype(page, MIGRATE_MOVABLE, false);
+
+	/* Pairs with test_bit_acquire() in __deferred_init_pending(). */
+	clear_bit_unlock(block, map->pending);
+
+	/*
+	 * The block moves from the deferred to the buddy part of NR_FREE_PAGES,
+	 * and is in managed_pages already. In this order nobody sees less free
+	 * memory than there is: that could start reclaim too early.
+	 */
+	__free_pages_core(first, MAX_PAGE_ORDER, MEMINIT_EARLY);
+	atomic_long_sub(MAX_ORDER_NR_PAGES, &zone->managed_pages);
+	mod_zone_page_state(zone, NR_DEFERRED, -(long)MAX_ORDER_NR_PAGES);
+	mod_zone_page_state(zone, NR_FREE_PAGES, -(long)MAX_ORDER_NR_PAGES);
+	mod_zone_page_state(zone, NR_FREE_PAGES_BLOCKS, -(long)MAX_ORDER_NR_PAGES);
+	count_vm_events(item, MAX_ORDER_NR_PAGES);
+
+	if (atomic_long_dec_and_test(&map->remaining) &&
+	    atomic_dec_and_test(&deferred_nodes_left) &&
+	    READ_ONCE(deferred_init_late_done))
+		irq_work_queue(&deferred_init_irq_work);
+}
+
+static struct deferred_map *zone_deferred_map(struct zone *zone)
+{
+	struct deferred_map *map = rcu_dereference(deferred_maps[zone_to_nid(zone)]);
+
+	return map && map->zone == zone ? map : NULL;
+}
+
+void __deferred_init_reserve(struct zone *zone, unsigned int order,
+			     unsigned int alloc_flags)
+{
+	long deferred = zone_page_state(zone, NR_DEFERRED);
+	struct deferred_map *map;
+	unsigned long block;
+	long free;
+
+	/* ALLOC_NOLOCK must not spin on zone->lock, which freeing a block takes. */
+	if (!deferred || (alloc_flags & ALLOC_NOLOCK))
+		return;
+
+	free = zone_page_state(zone, NR_FREE_PAGES) - deferred -
+	       zone_page_state(zone, NR_FREE_CMA_PAGES) -
+	       READ_ONCE(zone->nr_free_highatomic);
+#ifdef CONFIG_UNACCEPTED_MEMORY
+	free -= zone_page_state(zone, NR_UNACCEPTED);
+#endif
+	if (free >= (long)(DEFERRED_RESERVE_PAGES + (1UL << order)))
+		return;
+
+	guard(rcu)();
+	map = zone_deferred_map(zone);
+	if (!map)
+		return;
+	block = deferred_claim_next(map);
+	if (block < map->nr_blocks)
+		deferred_init_block(map, block, DEFERRED_INIT_DEMAND);
+}
+
+bool __deferred_init_grow(struct zone *zone, gfp_t gfp_mask,
+			  unsigned int alloc_flags)
+{
+	struct deferred_map *map;
+	unsigned long block;
+
+	if (alloc_flags & ALLOC_NOLOCK)
+		return false;
+
+	scoped_guard(rcu) {
+		map = zone_deferred_map(zone);
+		if (!map || !atomic_long_read(&map->remaining))
+			return false;
+		block = deferred_claim_next(map);
+		if (block < map->nr_blocks) {
+			deferred_init_block(map, block, DEFERRED_INIT_DEMAND);
+			return true;
+		}
+	}
+
+	/*
+	 * The last blocks are being initialised by others, who may be preempted
+	 * or interrupted. Their pages are worth a tick, but only if this context
+	 * can sleep: spinning could deadlock with a lock that an interrupt on
+	 * their CPU waits for.
+	 */
+	if (!gfpflags_allow_blocking(gfp_mask))
+		return false;
+	schedule_timeout_uninterruptible(1);
+	return true;
+}
+
+static bool deferred_map_pending(struct deferred_map *map, unsigned long pfn)
+{
+	unsigned long block;
+
+	if (!map || pfn < map->base_pfn)
+		return false;
+	block = (pfn - map->base_pfn) / MAX_ORDER_NR_PAGES;
+	return block < map->nr_blocks && test_bit_acquire(block, map->pending);
+}
+
+bool __deferred_init_zone_pending(struct zone *zone, unsigned long pfn)
+{
+	guard(rcu)();
+	return deferred_map_pending(zone_deferred_map(zone), pfn);
+}
+
+bool __deferred_init_pending(unsigned long pfn)
+{
+	int nid;
+
+	/* The nodes' ranges may overlap, but a block is pending in one map only. */
+	guard(rcu)();
+	for_each_online_node(nid) {
+		if (deferred_map_pending(rcu_dereference(deferred_maps[nid]), pfn))
+			return true;
+	}
+	return false;
+}
+EXPORT_SYMBOL_GPL(__deferred_init_pending);
+
+/* Returns true if a block was found that somebody else has claimed. */
+static bool deferred_init_map_range(struct deferred_map *map,
+				    unsigned long start_pfn, unsigned long end_pfn)
+{
+	unsigned long zone_end = deferred_block_pfn(map, map->nr_blocks);
+	unsigned long block, end;
+	bool others = false;
+
+	start_pfn = max(start_pfn, map->base_pfn);
+	end_pfn = min(end_pfn, zone_end);
+	if (start_pfn >= end_pfn)
+		return false;
+
+	block = (start_pfn - map->base_pfn) / MAX_ORDER_NR_PAGES;
+	end = DIV_ROUND_UP(end_pfn - map->base_pfn, MAX_ORDER_NR_PAGES);
+	for (; block < end; block++) {
+		scoped_guard(rcu) {
+			if (test_and_clear_bit(block, map->unclaimed))
+				deferred_init_block(map, block, DEFERRED_INIT_DEMAND);
+			else if (test_bit_acquire(block, map->pending))
+				others = true;
+		}
+		cond_resched();
+	}
+	return others;
+}
+
+/**
+ * deferred_init_range - initialise the struct pages of a range now
+ * @start_pfn: first pfn
+ * @nr_pages: number of pages
+ *
+ * For code that is about to work on given pfns instead of allocating: memory
+ * offline, contiguous allocation. On return no page of the range is pending,
+ * and those that were are in the free lists.
+ *
+ * Context: process context, may sleep.
+ * Return: 0. An int, for callers that have something to fail.
+ */
+int deferred_init_range(unsigned long start_pfn, unsigned long nr_pages)
+{
+	unsigned long end_pfn = start_pfn + nr_pages;
+	struct deferred_map *map;
+	bool others = false;
+	int nid;
+
+	if (!static_branch_unlikely(&deferred_init_key))
+		return 0;
+
+	scoped_guard(rwsem_read, &deferred_maps_rwsem) {
+		for_each_online_node(nid) {
+			map = rcu_dereference_protected(deferred_maps[nid],
+							lockdep_is_held(&deferred_maps_rwsem));
+			if (map)
+				others |= deferred_init_map_range(map, start_pfn, end_pfn);
+		}
+	}
+	/* A claimed block is worked on inside one RCU read-side section. */
+	if (others)
+		synchronize_rcu();
+	return 0;
+}
+
+static void deferred_init_job(unsigned long start, unsigned long end, void *arg)
+{
+	struct deferred_map *map = arg;
+	unsigned long block = start;
+
+	for (;;) {
+		scoped_guard(rcu) {
+			block = deferred_claim(map, block, end);
+			if (block >= end)
+				return;
+			deferred_init_block(map, block, DEFERRED_INIT_BACKGROUND);
+		}
+		cond_resched();
+	}
+}
+
+struct deferred_thread {
+	int			nid;
+	struct workqueue_struct	*wq;
+};
+
+/* Works through one node with all of its CPUs. */
+static int deferred_init_thread(void *data)
+{
+	struct deferred_thread *thread = data;
+	const struct cpumask *cpumask = cpumask_of_node(thread->nid);
+	struct deferred_map *map;
+
+	if (!cpumask_empty(cpumask))
+		set_cpus_allowed_ptr(current, cpumask);
+	/* Helpers from a workqueue of its own mean: not at others' expense. */
+	if (thread->wq)
+		sched_set_normal(current, MAX_NICE);
+
+	guard(rwsem_read)(&deferred_maps_rwsem);
+	map = rcu_dereference_protected(deferred_maps[thread->nid],
+					lockdep_is_held(&deferred_maps_rwsem));
+	if (map) {
+		unsigned long start = READ_ONCE(map->cursor);
+		struct padata_mt_job job = {
+			.thread_fn	= deferred_init_job,
+			.fn_arg		= map,
+			.start		= start,
+			.size		= map->nr_blocks - start,
+			.align		= 1,
+			.min_chunk	= DEFERRED_MIN_CHUNK,
+			.max_threads	= max(cpumask_weight(cpumask), 1U),
+			.wq		= thread->wq,
+		};
+
+		padata_do_multithreaded(&job);
+	}
+	kfree(thread);
+	return 0;
+}
+
+static int deferred_init_start_threads(struct workqueue_struct *wq)
+{
+	struct deferred_thread *thread;
+	struct task_struct *task;
+	int nid;
+
+	for_each_node_state(nid, N_MEMORY) {
+		if (!rcu_access_pointer(deferred_maps[nid]))
+			continue;
+		thread = kmalloc_obj(*thread);
+		if (!thread)
+			return -ENOMEM;
+		thread->nid = nid;
+		thread->wq = wq;
+		task = kthread_run(deferred_init_thread, thread, "deferred_init/%d", nid);
+		if (IS_ERR(task)) {
+			kfree(thread);
+			return PTR_ERR(task);
+		}
+	}
+	return 0;
+}
+
+/* Free all maps; waits for threads and readers that still look at one. */
+static void deferred_init_free_maps(void)
+{
+	struct deferred_map *map, *maps = NULL;
+	int nid;
+
+	guard(rwsem_write)(&deferred_maps_rwsem);
+	for_each_node(nid) {
+		map = rcu_replace_pointer(deferred_maps[nid], NULL,
+					  lockdep_is_held(&deferred_maps_rwsem));
+		if (map) {
+			map->next = maps;
+			maps = map;
+		}
+	}
+	synchronize_rcu();
+	while ((map = maps)) {
+		maps = map->next;
+		free_pages_exact(map, map->bytes);
+	}
+}
+
+static void deferred_init_done_fn(struct work_struct *work)
+{
+	struct zone *zone;
+
+	static_branch_disable(&deferred_init_key);
+	deferred_init_free_maps();
+
+	/* What boot could not find out while struct pages were pending. */
+	get_online_mems();
+	for_each_populated_zone(zone)
+		if (!zone->contiguous)
+			set_zone_contiguous(zone);
+	put_online_mems();
+
+	trace_deferred_init_done(deferred_nr_pages);
+	pr_info("all %lu deferred pages initialised\n", deferred_nr_pages);
+	complete_all(&deferred_init_all_done);
+}
+
+/**
+ * deferred_init_complete - initialise all that is left of the memory map
+ *
+ * For code that needs every struct page, such as hibernation. Uses all CPUs of
+ * each node at normal priority, besides whatever is at work already.
+ *
+ * Context: process context, may sleep.
+ * Return: 0, -EINTR if a fatal signal came first (the work goes on), or the
+ * error that kept threads from starting.
+ */
+int deferred_init_complete(void)
+{
+	int ret;
+
+	if (!static_key_enabled(&deferred_init_key))
+		return 0;
+	ret = deferred_init_start_threads(NULL);
+	if (ret)
+		return ret;
+	return wait_for_completion_killable(&deferred_init_all_done);
+}
+
+/* Initialise and free the part of a block that cannot be deferred. */
+static void __init deferred_init_partial(struct zone *zone, unsigned long pfn,
+					 unsigned long end_pfn)
+{
+	unsigned long p;
+
+	if (pfn >= end_pfn)
+		return;
+
+	for (p = pfn; p < end_pfn; p++) {
+		__init_single_page(pfn_to_page(p), p, zone_idx(zone), zone_to_nid(zone));
+		if (pageblock_aligned(p))
+			init_pageblock_migratetype(pfn_to_page(p), MIGRATE_MOVABLE, false);
+	}
+	accept_memory(PFN_PHYS(pfn), (end_pfn - pfn) << PAGE_SHIFT);
+	for (p = pfn; p < end_pfn; p++)
+		__free_pages_core(pfn_to_page(p), 0, MEMINIT_EARLY);
+}
+
+static struct deferred_map * __init deferred_init_alloc_map(pg_data_t *pgdat)
+{
+	struct zone *zone = pgdat->node_zones + pgdat->nr_zones - 1;
+	unsigned long base_pfn = pgdat->first_deferred_pfn;
+	unsigned long nr_blocks = DIV_ROUND_UP(zone_end_pfn(zone) - base_pfn,
+					       MAX_ORDER_NR_PAGES);
+	size_t longs = BITS_TO_LONGS(nr_blocks);
+	size_t bytes = sizeof(struct deferred_map) + 2 * longs * sizeof(long);
+	struct deferred_map *map;
+
+	map = alloc_pages_exact_nid(pgdat->node_id, bytes, GFP_KERNEL | __GFP_ZERO);
+	if (!map)
+		return NULL;
+	map->zone = zone;
+	map->base_pfn = base_pfn;
+	map->nr_blocks = nr_blocks;
+	map->bytes = bytes;
+	map->unclaimed = (unsigned long *)(map + 1);
+	map->pending = map->unclaimed + longs;
+	return map;
+}
+
+/* Sort the node's free memory into what is deferred and what is freed now. */
+static void __init deferred_init_fill_map(struct deferred_map *map)
+{
+	struct zone *zone = map->zone;
+	unsigned long nr_pages = 0;
+	phys_addr_t start, end;
+	u64 i;
+
+	for_each_free_mem_range(i, zone_to_nid(zone), MEMBLOCK_NONE, &start, &end, NULL) {
+		unsigned long pfn = max(PFN_UP(start), map->base_pfn);
+		unsigned long end_pfn = min(PFN_DOWN(end), zone_end_pfn(zone));
+		unsigned long first = ALIGN(pfn, MAX_ORDER_NR_PAGES);
+		unsigned long last = ALIGN_DOWN(end_pfn, MAX_ORDER_NR_PAGES);
+
+		if (pfn >= end_pfn)
+			continue;
+		if (first >= last) {
+			deferred_init_partial(zone, pfn, end_pfn);
+			continue;
+		}
+		deferred_init_partial(zone, pfn, first);
+		deferred_init_partial(zone, last, end_pfn);
+
+		bitmap_set(map->unclaimed, (first - map->base_pfn) / MAX_ORDER_NR_PAGES,
+			   (last - first) / MAX_ORDER_NR_PAGES);
+		nr_pages += last - first;
+	}
+	bitmap_copy(map->pending, map->unclaimed, map->nr_blocks);
+	atomic_long_set(&map->remaining, nr_pages / MAX_ORDER_NR_PAGES);
+
+	atomic_long_add(nr_pages, &zone->managed_pages);
+	mod_zone_page_state(zone, NR_DEFERRED, nr_pages);
+	mod_zone_page_state(zone, NR_FREE_PAGES, nr_pages);
+	mod_zone_page_state(zone, NR_FREE_PAGES_BLOCKS, nr_pages);
+	deferred_nr_pages += nr_pages;
+}
+
+/**
+ * deferred_init_setup - take over what early boot left uninitialised
+ *
+ * Called once the free memory of memblock is in the buddy allocator, except for
+ * deferred blocks, and the struct pages of all reserved memory and holes are
+ * initialised. Where this takes over, mainline's on-demand initialisation during
+ * boot and its threads find nothing to do.
+ *
+ * Context: early boot, one CPU, before the slab allocator.
+ */
+void __init deferred_init_setup(void)
+{
+	struct deferred_map *map;
+	int nid;
+
+	if (deferred_init_mode == DEFERRED_MODE_WAIT)
+		return;
+	if (is_kho_boot()) {
+		/* Scratch memory, free but MIGRATE_CMA, would need its own care. */
+		pr_info("kexec handover: boot waits for the memory map\n");
+		deferred_init_mode = DEFERRED_MODE_WAIT;
+		return;
+	}
+
+	for_each_node_state(nid, N_MEMORY) {
+		if (NODE_DATA(nid)->first_deferred_pfn == ULONG_MAX)
+			continue;
+		map = deferred_init_alloc_map(NODE_DATA(nid));
+		if (!map)
+			goto wait;
+		rcu_assign_pointer(deferred_maps[nid], map);
+	}
+
+	/* From here on free_reserved_area() and KASAN need not hold back. */
+	static_branch_disable(&deferred_pages);
+
+	for_each_node_state(nid, N_MEMORY) {
+		map = rcu_dereference_raw(deferred_maps[nid]);
+		if (!map)
+			continue;
+		deferred_init_fill_map(map);
+		NODE_DATA(nid)->first_deferred_pfn = ULONG_MAX;
+		if (atomic_long_read(&map->remaining))
+			atomic_inc(&deferred_nodes_left);
+	}
+	if (atomic_read(&deferred_nodes_left))
+		static_branch_enable(&deferred_init_key);
+	return;
+
+wait:
+	pr_warn("no memory for the map of node %d: boot waits\n", nid);
+	deferred_init_mode = DEFERRED_MODE_WAIT;
+	deferred_init_free_maps();
+}
+
+/**
+ * deferred_init_late - let boot go on while struct pages are pending
+ *
+ * Context: the init task, with all boot CPUs up.
+ * Return: false if boot must initialise what is left, and wait for it.
+ */
+bool __init deferred_init_late(void)
+{
+	struct workqueue_attrs *attrs;
+
+	if (!static_key_enabled(&deferred_init_key))
+		return false;
+
+	WRITE_ONCE(deferred_init_late_done, true);
+	/* Small machines may have used up all of it by now. */
+	if (!atomic_read(&deferred_nodes_left))
+		schedule_work(&deferred_init_done_work);
+
+	if (deferred_init_mode != DEFERRED_MODE_BACKGROUND)
+		return true;
+
+	deferred_init_wq = alloc_workqueue("deferred_init", WQ_UNBOUND, 0);
+	attrs = alloc_workqueue_attrs();
+	if (deferred_init_wq && attrs) {
+		attrs->nice = MAX_NICE;
+		WARN_ON_ONCE(apply_workqueue_attrs(deferred_init_wq, attrs));
+	}
+	free_workqueue_attrs(attrs);
+	if (!deferred_init_wq || deferred_init_start_threads(deferred_init_wq))
+		pr_warn("no threads: struct pages are initialised on demand\n");
+	return true;
+}
+
+static ssize_t mode_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%s\n", deferred_init_modes[deferred_init_mode]);
+}
+
+static struct kobj_attribute mode_attr = __ATTR_RO(mode);
+
+static ssize_t remaining_kb_show(struct kobject *kobj, struct kobj_attribute *attr,
+				 char *buf)
+{
+	return sysfs_emit(buf, "%lu\n", K(global_zone_page_state(NR_DEFERRED)));
+}
+
+static struct kobj_attribute remaining_kb_attr = __ATTR_RO(remaining_kb);
+
+static ssize_t complete_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%d\n", !static_key_enabled(&deferred_init_key));
+}
+
+static ssize_t complete_store(struct kobject *kobj, struct kobj_attribute *attr,
+			      const char *buf, size_t count)
+{
+	bool wanted;
+	int ret;
+
+	ret = kstrtobool(buf, &wanted);
+	if (ret)
+		return ret;
+	if (!wanted)
+		return -EINVAL;
+	return deferred_init_complete() ?: count;
+}
+
+static struct kobj_attribute complete_attr = __ATTR_RW(complete);
+
+static struct attribute *deferred_init_attrs[] = {
+	&mode_attr.attr,
+	&remaining_kb_attr.attr,
+	&complete_attr.attr,
+	NULL,
+};
+
+static const struct attribute_group deferred_init_attr_group = {
+	.name = "deferred_init",
+	.attrs = deferred_init_attrs,
+};
+
+#ifdef CONFIG_HIBERNATION
+/* The image is made from struct pages: all of them must be there. */
+static int deferred_init_pm_notify(struct notifier_block *nb, unsigned long action,
+				   void *data)
+{
+	if (action == PM_HIBERNATION_PREPARE)
+		return notifier_from_errno(deferred_init_complete());
+	return NOTIFY_OK;
+}
+#endif
+
+static int __init deferred_init_sysfs_init(void)
+{
+#ifdef CONFIG_HIBERNATION
+	pm_notifier(deferred_init_pm_notify, 0);
+#endif
+	return sysfs_create_group(mm_kobj, &deferred_init_attr_group);
+}
+subsys_initcall(deferred_init_sysfs_init);
+
+#ifdef CONFIG_DEFERRED_INIT_KUNIT_TEST
+#include "deferred_init_test.c"
+#endif

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The memory map on demand: what the rest of mm/ calls.
+ */
+#ifndef __MM_DEFERRED_INIT_H
+#define __MM_DEFERRED_INIT_H
+
+#include <linux/deferred_init.h>
+#include <linux/gfp_types.h>
+#include <linux/init.h>
+#include <linux/mmzone.h>
+#include <linux/vmstat.h>
+
+#ifdef CONFIG_DEFERRED_INIT_ON_DEMAND
+
+void __init deferred_init_setup(void);
+bool __init deferred_init_late(void);
+
+void __deferred_init_reserve(struct zone *zone, unsigned int order,
+			     unsigned int alloc_flags);
+bool __deferred_init_grow(struct zone *zone, gfp_t gfp_mask,
+			  unsigned int alloc_flags);
+int deferred_init_range(unsigned long start_pfn, unsigned long nr_pages);
+bool __deferred_init_zone_pending(struct zone *zone, unsigned long pfn);
+
+/**
+ * deferred_init_zone_pending - is @pfn free memory of @zone, not initialised?
+ * @zone: the zone
+ * @pfn: any pfn
+ *
+ * Context: any. Return: as deferred_init_pending().
+ */
+static inline bool deferred_init_zone_pending(struct zone *zone,
+					      unsigned long pfn)
+{
+	return static_branch_unlikely(&deferred_init_key) &&
+	       __deferred_init_zone_pending(zone, pfn);
+}
+
+/**
+ * deferred_init_zone_pages - pages of a zone that are free but not initialised
+ * @zone: the zone
+ *
+ * They are part of NR_FREE_PAGES, so the buddy allocator holds this many fewer.
+ */
+static inline unsigned long deferred_init_zone_pages(struct zone *zone)
+{
+	if (!static_branch_unlikely(&deferred_init_key))
+		return 0;
+	return zone_page_state(zone, NR_DEFERRED);
+}
+
+/**
+ * deferred_init_reserve - keep a reserve of initialised free pages in a zone
+ * @zone: the zone that is about to be allocated from
+ * @order: order of the allocation
+ * @alloc_flags: ALLOC_* flags of the allocation
+ *
+ * Called before the allocator looks at a zone, so that it finds whole blocks
+ * in the free lists and need not fall back to another migratetype or zone.
+ *
+ * Context: any in which zone->lock may be taken; not called with it held.
+ */
+static inline void deferred_init_reserve(struct zone *zone, unsigned int order,
+					 unsigned int alloc_flags)
+{
+	if (static_branch_unlikely(&deferred_init_key))
+		__deferred_init_reserve(zone, order, alloc_flags);
+}
+
+/**
+ * deferred_init_grow - initialise one more block of a zone
+ * @zone: the zone in which an allocation failed
+ * @gfp_mask: of the allocation; waiting is only done where it allows blocking
+ * @alloc_flags: ALLOC_* flags of the allocation
+ *
+ * Context: any in which zone->lock may be taken; not called with it held.
+ * Return: true if the zone has, or may have, got free pages: try again.
+ */
+static inline bool deferred_init_grow(struct zone *zone, gfp_t gfp_mask,
+				      unsigned int alloc_flags)
+{
+	return static_branch_unlikely(&deferred_init_key) &&
+	       __deferred_init_grow(zone, gfp_mask, alloc_flags);
+}
+
+#else
+
+static inline void deferred_init_setup(void)
+{
+}
+
+static inline bool deferred_init_late(void)
+{
+	return false;
+}
+
+static inline unsigned long deferred_init_zone_pages(struct zone *zone)
+{
+	return 0;
+}
+
+static inline void deferred_init_reserve(struct zone *zone, unsigned int order,
+					 unsigned int alloc_flags)
+{
+}
+
+static inline bool deferred_init_zone_pending(struct zone *zone,
+					      unsigned long pfn)
+{
+	return false;
+}
+
+static inline bool deferred_init_grow(struct zone *zone, gfp_t gfp_mask,
+				      unsigned int alloc_flags)
+{
+	return false;
+}
+
+static inline int deferred_init_range(unsigned long start_pfn,
+				      unsigned long nr_pages)
+{
+	return 0;
+}
+
+#endif /* CONFIG_DEFERRED_INIT_ON_DEMAND */
+
+#endif /* __MM_DEFERRED_INIT_H */

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * KUnit tests of the block states of the memory map on demand. Part of
+ * deferred_init.c, whose static functions they call on maps of their own: no
+ * struct page is touched.
+ */
+#include <kunit/test.h>
+
+#define TEST_BLOCKS	1000UL
+#define TEST_BASE_PFN	(16UL * MAX_ORDER_NR_PAGES)
+
+static struct deferred_map *test_map(struct kunit *test)
+{
+	size_t bytes = BITS_TO_LONGS(TEST_BLOCKS) * sizeof(long);
+	struct deferred_map *map = kunit_kzalloc(test, sizeof(*map), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, map);
+	map->base_pfn = TEST_BASE_PFN;
+	map->nr_blocks = TEST_BLOCKS;
+	map->unclaimed = kunit_kzalloc(test, bytes, GFP_KERNEL);
+	map->pending = kunit_kzalloc(test, bytes, GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, map->unclaimed);
+	KUNIT_ASSERT_NOT_NULL(test, map->pending);
+	return map;
+}
+
+static void deferred_test_set(struct deferred_map *map, unsigned long first,
+			      unsigned long nr)
+{
+	bitmap_set(map->unclaimed, first, nr);
+	bitmap_set(map->pending, first, nr);
+}
+
+static void deferred_claim_next_test(struct kunit *test)
+{
+	struct deferred_map *map = test_map(test);
+
+	deferred_test_set(map, 3, 2);
+	deferred_test_set(map, 999, 1);
+
+	KUNIT_EXPECT_EQ(test, deferred_claim_next(map), 3);
+	KUNIT_EXPECT_EQ(test, deferred_claim_next(map), 4);
+	KUNIT_EXPECT_EQ(test, deferred_claim_next(map), 999);
+	KUNIT_EXPECT_EQ(test, deferred_claim_next(map), TEST_BLOCKS);
+	KUNIT_EXPECT_EQ(test, deferred_claim_next(map), TEST_BLOCKS);
+	/* A claim alone makes no struct page readable. */
+	KUNIT_EXPECT_EQ(test, bitmap_weight(map->pending, TEST_BLOCKS), 3);
+}
+
+static void deferred_claim_bounds_test(struct kunit *test)
+{
+	struct deferred_map *map = test_map(test);
+
+	deferred_test_set(map, 10, 20);
+
+	KUNIT_EXPECT_EQ(test, deferred_claim(map, 0, 10), 10);
+	KUNIT_EXPECT_TRUE(test, test_bit(10, map->unclaimed));
+	KUNIT_EXPECT_EQ(test, deferred_claim(map, 15, 16), 15);
+	KUNIT_EXPECT_EQ(test, deferred_claim(map, 15, 16), 16);
+	/* Claims out of order do not hide what lies below them. */
+	KUNIT_EXPECT_EQ(test, deferred_claim_next(map), 10);
+}
+
+static void deferred_pending_test(struct kunit *test)
+{
+	struct deferred_map *map = test_map(test);
+	unsigned long pfn = TEST_BASE_PFN + 7 * MAX_ORDER_NR_PAGES;
+	unsigned long end_pfn = TEST_BASE_PFN + TEST_BLOCKS * MAX_ORDER_NR_PAGES;
+
+	deferred_test_set(map, 7, 1);
+	deferred_test_set(map, TEST_BLOCKS - 1, 1);
+
+	KUNIT_EXPECT_FALSE(test, deferred_map_pending(NULL, pfn));
+	KUNIT_EXPECT_FALSE(test, deferred_map_pending(map, 0));
+	KUNIT_EXPECT_FALSE(test, deferred_map_pending(map, TEST_BASE_PFN - 1));
+	KUNIT_EXPECT_FALSE(test, deferred_map_pending(map, pfn - 1));
+	KUNIT_EXPECT_TRUE(test, deferred_map_pending(map, pfn));
+	KUNIT_EXPECT_TRUE(test, deferred_map_pending(map, pfn + MAX_ORDER_NR_PAGES - 1));
+	KUNIT_EXPECT_FALSE(test, deferred_map_pending(map, pfn + MAX_ORDER_NR_PAGES));
+	KUNIT_EXPECT_TRUE(test, deferred_map_pending(map, end_pfn - 1));
+	KUNIT_EXPECT_FALSE(test, deferred_map_pending(map, end_pfn));
+	KUNIT_EXPECT_FALSE(test, deferred_map_pending(map, ULONG_MAX));
+}
+
+struct claim_test_thread {
+	struct deferred_map	*map;
+	unsigned long		claimed;
+	struct completion	done;
+};
+
+static int claim_test_thread(void *data)
+{
+	struct claim_test_thread *thread = data;
+
+	while (deferred_claim_next(thread->map) < TEST_BLOCKS) {
+		thread->claimed++;
+		cond_resched();
+	}
+	complete(&thread->done);
+	return 0;
+}
+
+static void deferred_claim_race_test(struct kunit *test)
+{
+	struct deferred_map *map = test_map(test);
+	struct claim_test_thread *threads;
+	struct task_struct *task;
+	unsigned long total = 0;
+	int i;
+
+	threads = kunit_kcalloc(test, 4, sizeof(*threads), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, threads);
+	deferred_test_set(map, 0, TEST_BLOCKS);
+
+	for (i = 0; i < 4; i++) {
+		threads[i].map = map;
+		init_completion(&threads[i].done);
+		task = kthread_run(claim_test_thread, &threads[i], "deferred_test/%d", i);
+		if (IS_ERR(task))
+			complete(&threads[i].done);
+	}
+	for (i = 0; i < 4; i++) {
+		wait_for_completion(&threads[i].done);
+		total += threads[i].claimed;
+	}
+	KUNIT_EXPECT_EQ(test, total, TEST_BLOCKS);
+	KUNIT_EXPECT_TRUE(test, bitmap_empty(map->unclaimed, TEST_BLOCKS));
+}
+
+static struct kunit_case deferred_init_test_cases[] = {
+	KUNIT_CASE(deferred_claim_next_test),
+	KUNIT_CASE(deferred_claim_bounds_test),
+	KUNIT_CASE(deferred_pending_test),
+	KUNIT_CASE(deferred_claim_race_test),
+	{}
+};
+
+static struct kunit_suite deferred_init_test_suite = {
+	.name = "deferred_init",
+	.test_cases = deferred_init_test_cases,
+};
+
+kunit_test_suites(&deferred_init_test_suite);
