@@ -1,0 +1,1 @@
+"""The laboratory of flatboot: fetch, build, boot, measure and compare Linux kernels."""

@@ -1,0 +1,319 @@
+"""One boot: a kernel image on a machine, from reset to /init and the end, as a record."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import datetime
+import platform
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+from flatboot import arches, guest_run, guestlog, initramfs, kvm, marks, phases, qemu, record
+from flatboot.arches import Arch
+from flatboot.elf import entry_point
+from flatboot.errors import FlatbootError
+from flatboot.guest_run import Ended, Guest, Marked, Tracking
+from flatboot.guestlog import GuestLog
+from flatboot.machine import Machine
+from flatboot.phases import Breakdown
+from flatboot.processes import sigterm_raises
+from flatboot.record import Record
+
+Clock = Literal["exact", "wall"]
+CLOCKS: dict[str, Clock] = {"exact": "exact", "wall": "wall"}
+_TAIL_LINES = 25
+
+
+class Image(Protocol):
+    """What ``boot`` needs to know of a kernel; flatboot.build.KernelImage is one."""
+
+    @property
+    def directory(self) -> Path:
+        """The folder with the file that QEMU boots."""
+
+    @property
+    def base(self) -> str:
+        """Name of the base."""
+
+    @property
+    def version(self) -> str:
+        """The kernel's version."""
+
+    @property
+    def flavour(self) -> str:
+        """The flavour."""
+
+    @property
+    def config(self) -> str:
+        """Name of the config."""
+
+    @property
+    def config_hash(self) -> str:
+        """Hash of the options that are set."""
+
+    @property
+    def compiler(self) -> str:
+        """First line of the compiler's --version."""
+
+    @property
+    def system_map(self) -> Path:
+        """The symbol table."""
+
+
+class GuestFailed(FlatbootError):
+    """A guest did not do what it was booted for.
+
+    Attributes:
+        kind: "panic", "hang", "silent" (it printed nothing), "restart" (before it was done),
+            "program" (a guest program failed) or "qemu" (QEMU itself ended).
+        console: all that came out of its console.
+    """
+
+    def __init__(self, kind: str, what: str, console: str) -> None:
+        """Make the message from *what* happened and the end of the *console*."""
+        self.kind = kind
+        self.console = console
+        tail = console.rstrip().splitlines()[-_TAIL_LINES:]
+        shown = "\n".join(["; the end of its console:", *("  " + line for line in tail)])
+        super().__init__(what + (shown if tail else ""))
+
+
+@dataclass(frozen=True)
+class Boot:
+    """A boot that is asked for.
+
+    Attributes:
+        image: the kernel.
+        machine: the machine; see ``flatboot.machine.machine``.
+        clock: "exact" counts instructions (TCG); "wall" is time (KVM where it works).
+        cmdline: parameters that come after the architecture's own.
+        programs: guest programs to run after /init has reported, each a command line such as
+            "fill 64M".
+        phases: whether to find out where the time went. On the exact clock the boot is replayed
+            for it, instruction by instruction the same, so it takes about twice as long.
+        timeout_s: host seconds that each run of the guest may take.
+        on_output: called with the console's text as it comes.
+        on_phase: called with the name of each phase as it begins.
+    """
+
+    image: Image
+    machine: Machine
+    clock: Clock = "exact"
+    cmdline: str = ""
+    programs: tuple[str, ...] = ()
+    phases: bool = False
+    timeout_s: float = 600
+    on_output: Callable[[str], None] | None = None
+    on_phase: Callable[[str], None] = lambda phase: None
+
+
+def boot(
+    image: Image,
+    machine: Machine,
+    *,
+    clock: Clock = "exact",
+    cmdline: str = "",
+    guest: str | Sequence[str] = "init",
+    phases: bool = False,
+    timeout_s: float = 600,
+    on_output: Callable[[str], None] | None = None,
+    on_phase: Callable[[str], None] = lambda phase: None,
+) -> Record:
+    """Boot *image* on *machine* and return the record.
+
+    Args:
+        image: see ``Boot``, as for all others.
+        machine: see ``Boot``.
+        clock: see ``Boot``.
+        cmdline: see ``Boot``.
+        guest: the programs of ``Boot``, one or a list of them; "init" stands for none.
+        phases: see ``Boot``.
+        timeout_s: see ``Boot``.
+        on_output: see ``Boot``.
+        on_phase: see ``Boot``.
+
+    Raises:
+        GuestFailed: the guest panicked, hung, printed nothing or failed; or QEMU died.
+        FlatbootError: QEMU or the compiler is missing or too old.
+        UsageError: the machine or a guest program is not possible.
+    """
+    listed = (guest,) if isinstance(guest, str) else tuple(guest)
+    programs = tuple(program for program in listed if program != "init")
+    wanted = Boot(image, machine, clock, cmdline, programs, phases, timeout_s, on_output, on_phase)
+    with sigterm_raises():
+        return asyncio.run(measure(wanted))
+
+
+async def measure(wanted: Boot) -> Record:
+    """Carry out one boot; ``boot`` says what it raises."""
+    began = time.monotonic()
+    arch = arches.load(wanted.machine.arch)
+    kernel = _boot_file(wanted.image, arch)
+    able = await qemu.capabilities(arch)
+    archive = initramfs.make(arch, wanted.programs, wanted.clock)
+    with guest_run.memory_file("initramfs", archive) as initrd:
+        guest = Guest(
+            arch=arch,
+            able=able,
+            machine=wanted.machine,
+            kernel=kernel,
+            cmdline=f"{arch.cmdline} {wanted.cmdline}".strip(),
+            initrd=initrd,
+            accelerator="tcg",
+            exact=wanted.clock == "exact",
+            timeout_s=wanted.timeout_s,
+            on_output=wanted.on_output,
+        )
+        if wanted.clock == "wall" and await kvm.works(guest):
+            guest = dataclasses.replace(guest, accelerator="kvm")
+        notes: list[str] = []
+        tracking = _tracking(wanted, guest, notes) if wanted.phases else None
+        ended, marked = await _run(guest, tracking)
+    log = _judged(ended, guest)
+    to_init, ns_per_tick = _clocked(log, guest)
+    broken = _breakdown(marked, guest, to_init, ns_per_tick) if marked else Breakdown([], [], [])
+    notes += [f"other output fell into {path} as /init printed it" for path in log.torn]
+    image = wanted.image
+    return Record(
+        kernel=record.Kernel(
+            base=image.base,
+            version=image.version or _version(log),
+            flavour=image.flavour,
+            config=image.config,
+            config_hash=image.config_hash,
+            compiler=image.compiler,
+        ),
+        machine=_machine_record(guest),
+        cmdline=guest.cmdline,
+        clock=wanted.clock,
+        to_init=to_init,
+        phases=broken.phases,
+        calls=broken.calls,
+        notes=[*broken.notes, *notes],
+        results=log.results,
+        files=log.files,
+        host_peak_bytes=ended.peak_bytes,
+        wall_s=round(time.monotonic() - began, 3),
+        console=ended.console.replace("\r\n", "\n"),
+        log=log.log,
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    )
+
+
+def _boot_file(image: Image, arch: Arch) -> Path:
+    """Return what QEMU boots: beside the kernel's other files, or where its build left it."""
+    for name in (arch.boot_file, arch.image):
+        path = image.directory / name
+        if path.is_file() and path.name == arch.boot_file:
+            return path
+    raise FlatbootError(f"{image.directory} holds no {arch.boot_file} for {arch.name}: build it")
+
+
+def _tracking(wanted: Boot, guest: Guest, notes: list[str]) -> Tracking | None:
+    """Return what following needs; None, and a note, where this kernel cannot be followed."""
+    if guest.accelerator == "kvm":
+        notes.append("KVM has too few breakpoints for marks, so there are no phases")
+        return None
+    system_map = wanted.image.system_map
+    if not system_map.is_file():
+        notes.append(f"there is no {system_map}, so there are no phases")
+        return None
+    init = entry_point(initramfs.compiled("init", guest.arch))
+    return Tracking(marks.Symbols(system_map.read_text()), init, wanted.on_phase)
+
+
+async def _run(guest: Guest, tracking: Tracking | None) -> tuple[Ended, Marked | None]:
+    if tracking is None:
+        return await guest_run.run(guest), None
+    if not guest.exact:
+        return await guest_run.run_marked(guest, tracking)
+    # A stop makes virtual time jump in a guest whose instructions are counted, but not in a
+    # replay: so the guest runs undisturbed, and it is the replay that is stopped at the marks.
+    with guest_run.memory_file("replay") as log:
+        ended = await guest_run.run(guest, record_to=log)
+        if not guestlog.parse(ended.console).complete:
+            return ended, None
+        return ended, await guest_run.replay(guest, tracking, log)
+
+
+def _judged(ended: Ended, guest: Guest) -> GuestLog:
+    """Return what the guest reported.
+
+    Raises:
+        GuestFailed: it did not come to its end, or one of its programs failed.
+    """
+    console = ended.console.replace("\r\n", "\n")
+    log = guestlog.parse(console)
+    if log.panic:
+        raise GuestFailed("panic", f"the guest panicked: {log.panic}", console)
+    if ended.timed_out and not console.strip():
+        raise GuestFailed(
+            "silent",
+            f"the guest printed nothing in {guest.timeout_s:.0f} s: try --timeout or"
+            ' --cmdline "ignore_loglevel"',
+            console,
+        )
+    if ended.timed_out:
+        raise GuestFailed(
+            "hang", f"the guest was not done in {guest.timeout_s:.0f} s: try --timeout", console
+        )
+    if not ended.reason:
+        said = ended.errors.strip() or "it said nothing"
+        raise GuestFailed("qemu", f"QEMU died while the guest ran: {said}", console)
+    if not console.strip():
+        raise GuestFailed("silent", "the guest restarted and had printed nothing", console)
+    if not log.complete:
+        raise GuestFailed("restart", "the guest restarted before /init was done", console)
+    for key, value in log.results.items():
+        if key.startswith("exit.") and value != "0":
+            program = key.removeprefix("exit.")
+            raise GuestFailed(
+                "program", f"the guest program {program} ended with status {value}", console
+            )
+    return log
+
+
+def _clocked(log: GuestLog, guest: Guest) -> tuple[int, float]:
+    """Return the time of /init in units of the clock, and nanoseconds a tick."""
+    ticks = int(log.results["mark"])
+    if guest.exact:
+        return ticks * guest.arch.counter.ns_per_tick, guest.arch.counter.ns_per_tick
+    ns_per_tick = 1e9 / int(log.results["counter_hz"])
+    return round(ticks * ns_per_tick), ns_per_tick
+
+
+def _breakdown(marked: Marked, guest: Guest, to_init: int, ns_per_tick: float) -> Breakdown:
+    if marked.init is None:
+        note = "following the guest did not come as far as /init, so there are no phases"
+        return Breakdown([], [], [note])
+    hits, init = marked.hits, marked.init
+    if not guest.exact:
+        hits = [dataclasses.replace(hit, at=round(hit.at * ns_per_tick)) for hit in hits]
+        init = to_init
+    elif abs(to_init - init) <= guest.arch.counter.ns_per_tick:
+        # The guest's own counter is coarser than the count of instructions.
+        init = to_init
+    return phases.breakdown(marks.table(), hits, init, to_init)
+
+
+def _machine_record(guest: Guest) -> record.Machine:
+    return record.Machine(
+        arch=guest.arch.name,
+        memory_bytes=guest.machine.memory_bytes,
+        cpus=guest.machine.cpus,
+        nodes=[record.Node(node.memory_bytes, node.cpus) for node in guest.machine.nodes],
+        qemu=guest.able.version,
+        type=guest.able.machine,
+        cpu=qemu.cpu_model(guest.arch, guest.machine),
+        accelerator=guest.accelerator,
+        host=f"{platform.machine()}, Linux {platform.release()}",
+    )
+
+
+def _version(log: GuestLog) -> str:
+    words = log.files.get("/proc/version", "").split()
+    return words[2] if len(words) > 2 else ""

@@ -1,0 +1,36 @@
+"""The command line: ``flatboot``, made of one sub-command group a part of the lab."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+from rich.console import Console
+
+from flatboot import boot_cli, kernel_cli, lint, selftest
+from flatboot.errors import FlatbootError, UsageError
+
+app = typer.Typer(
+    help="Linux boot time that stays flat as memory and CPUs grow.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+app.add_typer(kernel_cli.app, name="kernel")
+boot_cli.register(app)
+app.command("lint")(lint.lint)
+app.command("test")(selftest.test)
+
+
+def main() -> None:
+    """Run the command line; a FlatbootError becomes one sentence on stderr and an exit status.
+
+    Exit status: 0 done, 1 failed, 2 the request was wrong, 130 Ctrl-C.
+    """
+    try:
+        app(standalone_mode=True)
+    except FlatbootError as error:
+        Console(stderr=True).print(f"[bold red]flatboot:[/] {error}", highlight=False)
+        sys.exit(2 if isinstance(error, UsageError) else 1)
+    except KeyboardInterrupt:
+        sys.exit(130)

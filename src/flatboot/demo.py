@@ -1,0 +1,106 @@
+"""``flatboot demo``: stock and flatboot from 2 GiB to 1 TiB, one table, records and a plot."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from flatboot import bases, build, plot, progress, units
+from flatboot.boot import Boot, measure
+from flatboot.build import KernelImage
+from flatboot.machine import machine
+from flatboot.processes import sigterm_raises
+from flatboot.record import Record
+
+_CONFIG = "bench"
+_SMALL, _LARGE = 2 << 30, 1 << 40
+_BETWEEN = (16 << 30, 128 << 30)
+# Host memory that a stock guest touches: its memory map, and what a small guest takes anyway.
+_STOCK_PER_GIB = 17e6
+_STOCK_BASE = 0.5e9
+# What the boots beside the largest one take at most.
+_BESIDE = 4e9
+_LAZY = "deferred_init=lazy"
+
+
+def run(output: Path) -> list[Record]:
+    """Boot both kernels, write records and plot to *output*, and return the records."""
+    available = _available_memory()
+    largest = largest_stock(available)
+    if largest < _LARGE:
+        progress.warn(
+            f"a stock boot of {units.binary_size(_LARGE)} touches"
+            f" {units.decimal_size(_stock_need(_LARGE))} and"
+            f" {units.decimal_size(available)} is free: stock goes up to"
+            f" {units.binary_size(largest)}, flatboot to {units.binary_size(_LARGE)}"
+        )
+    base = bases.default()
+    stock = build.kernel(base, "stock", _CONFIG)
+    flatboot = build.kernel(base, "flatboot", _CONFIG)
+    wanted = plan(stock, flatboot, largest)
+    side_by_side = available >= _stock_need(largest) + _BESIDE
+    with sigterm_raises(), progress.step("booting", total=len(wanted)) as step:
+        records = asyncio.run(_boot_all(wanted, 2 if side_by_side else 1, step))
+    for record in records:
+        name = f"{record.kernel.flavour}-{units.short_size(record.machine.memory_bytes)}.json"
+        record.save(output / name)
+    plot.cost_against_memory(records, output / "boot-cost.svg")
+    return records
+
+
+def plan(stock: KernelImage, flatboot: KernelImage, largest: int) -> list[Boot]:
+    """Return the boots of the demo, the longest first: phases at both ends, bare in between."""
+    sizes = sorted({largest, *(size for size in _BETWEEN if size < largest), _SMALL}, reverse=True)
+    return [
+        *(_boot(stock, "", size, size in (largest, _SMALL)) for size in sizes),
+        *(
+            _boot(flatboot, _LAZY, size, size in (_LARGE, _SMALL))
+            for size in (_LARGE, *reversed(_BETWEEN), _SMALL)
+        ),
+    ]
+
+
+def largest_stock(available: float) -> int:
+    """Return the largest machine, in bytes, that a stock kernel boots on in *available* bytes."""
+    size = _LARGE
+    while size > _SMALL and _stock_need(size) > available:
+        size //= 2
+    return size
+
+
+def _boot(image: KernelImage, cmdline: str, size: int, phases: bool) -> Boot:
+    return Boot(image, machine(memory=size), cmdline=cmdline, phases=phases)
+
+
+def _stock_need(size: int) -> float:
+    return _STOCK_BASE + _STOCK_PER_GIB * size / (1 << 30)
+
+
+def _available_memory() -> int:
+    text = Path("/proc/meminfo").read_text()
+    match = re.search(r"^MemAvailable:\s*(\d+) kB", text, re.MULTILINE)
+    return int(match[1]) * 1024 if match else 0
+
+
+async def _boot_all(wanted: Sequence[Boot], at_once: int, whole: progress.Step) -> list[Record]:
+    """Carry out the boots, *at_once* at a time: the exact clock does not mind company."""
+    gate = asyncio.Semaphore(at_once)
+    done = 0
+
+    async def one(boot: Boot) -> Record:
+        nonlocal done
+        title = f"{boot.image.flavour}, {units.binary_size(boot.machine.memory_bytes)}"
+        async with gate:
+            with progress.step(title) as step:
+                shown = dataclasses.replace(boot, on_phase=lambda phase: step.update(0, phase))
+                record = await measure(shown)
+        done += 1
+        whole.update(done)
+        return record
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(one(boot)) for boot in wanted]
+    return [task.result() for task in tasks]

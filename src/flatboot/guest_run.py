@@ -1,0 +1,232 @@
+"""One run of QEMU with a guest in it: plain, recorded for a replay, or followed by marks."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from qemu.qmp import QMPClient
+
+from flatboot import qemu
+from flatboot.arches import Arch
+from flatboot.gdbstub import GdbStub
+from flatboot.machine import Machine
+from flatboot.marks import CounterReader, Follower, Hit, Symbols
+
+# The seed of all that QEMU makes up, so that a guest gets the same random numbers every time.
+_SEED = "1"
+
+
+@dataclass(frozen=True)
+class Guest:
+    """What is to be run.
+
+    Attributes:
+        arch: the architecture.
+        able: the QEMU that runs it.
+        machine: the machine.
+        kernel: the file that QEMU boots.
+        cmdline: the whole kernel command line.
+        initrd: open file of the initramfs.
+        accelerator: "tcg" or "kvm".
+        exact: whether instructions are counted.
+        timeout_s: host seconds that a run may take.
+        on_output: called with the console's text as it comes.
+    """
+
+    arch: Arch
+    able: qemu.Capabilities
+    machine: Machine
+    kernel: Path
+    cmdline: str
+    initrd: int
+    accelerator: str
+    exact: bool
+    timeout_s: float
+    on_output: Callable[[str], None] | None
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a run ended.
+
+    Attributes:
+        console: all that came out of the guest's console.
+        reason: QEMU's word for the guest's end, such as "guest-reset"; "" if QEMU ended itself.
+        errors: what QEMU said then.
+        timed_out: whether the time limit ended it.
+        peak_bytes: the most host memory that QEMU held.
+    """
+
+    console: str
+    reason: str
+    errors: str
+    timed_out: bool
+    peak_bytes: int
+
+
+@dataclass(frozen=True)
+class Marked:
+    """The marks of a run, and the time of /init on their clock; None if it did not come so far."""
+
+    hits: list[Hit]
+    init: int | None
+
+
+@dataclass(frozen=True)
+class Tracking:
+    """What following a guest needs: its kernel's symbols, /init's address, who to tell."""
+
+    symbols: Symbols
+    init: int
+    on_phase: Callable[[str], None]
+
+
+@contextlib.contextmanager
+def memory_file(name: str, content: bytes = b"") -> Iterator[int]:
+    """Yield an open file in memory with *content*, gone when the context ends."""
+    handle = os.memfd_create(name)
+    try:
+        os.pwrite(handle, content, 0)
+        yield handle
+    finally:
+        os.close(handle)
+
+
+async def run(guest: Guest, record_to: int | None = None) -> Ended:
+    """Run the guest to its end; with *record_to*, an open file, so that it can be replayed."""
+    replay = () if record_to is None else ("record", record_to)
+    async with qemu.start(
+        _command(guest, *replay), pass_fds=_files(guest, record_to), on_output=guest.on_output
+    ) as running:
+        outcome = await _outcome(guest, running)
+        if record_to is not None:
+            await running.quit()
+    return outcome(running)
+
+
+async def run_marked(guest: Guest, tracking: Tracking) -> tuple[Ended, Marked]:
+    """Run the guest to its end and mark it, times in ticks of its own counter."""
+    async with _followed(guest, tracking, None) as (running, marking):
+        outcome = await _outcome(guest, running)
+        marked = await _stopped(marking)
+    return outcome(running), marked
+
+
+async def replay(guest: Guest, tracking: Tracking, log: int) -> Marked:
+    """Replay the recorded run in the open file *log* up to /init, marking it in instructions."""
+    async with _followed(guest, tracking, log) as (running, marking):
+        gone = asyncio.ensure_future(running.ended())
+        await asyncio.wait(
+            (marking.task, gone), timeout=guest.timeout_s, return_when=asyncio.FIRST_COMPLETED
+        )
+        gone.cancel()
+        return await _stopped(marking)
+
+
+@dataclass(frozen=True)
+class _Marking:
+    follower: Follower
+    task: asyncio.Task[int | None]
+
+
+@contextlib.asynccontextmanager
+async def _followed(guest: Guest, tracking: Tracking, log: int | None) -> Any:
+    """Start the guest under a Follower; yield QEMU and the Follower's task."""
+    ours, theirs = socket.socketpair()
+    replay = () if log is None else ("replay", log)
+    with ours, theirs:
+        command = [
+            *_command(guest, *replay),
+            "-S",
+            "-chardev",
+            f"socket,id=gdb,fd={theirs.fileno()}",
+            "-gdb",
+            "chardev:gdb",
+        ]
+        files = (*_files(guest, log), theirs.fileno())
+        # What a replay prints was printed by the run that it repeats.
+        on_output = guest.on_output if log is None else None
+        async with qemu.start(command, pass_fds=files, on_output=on_output) as running:
+            stub = await GdbStub.connect(ours)
+            clock: Callable[[str], Awaitable[int]] = CounterReader(stub, guest.arch)
+            if log is not None:
+                clock = _instructions(running.qmp)
+            follower = Follower(stub, guest.arch, tracking.symbols, clock, tracking.on_phase)
+            task = asyncio.ensure_future(follower.follow(tracking.init))
+            try:
+                yield running, _Marking(follower, task)
+            finally:
+                task.cancel()
+                await asyncio.wait((task,))
+                stub.close()
+
+
+def _instructions(qmp: QMPClient) -> Callable[[str], Awaitable[int]]:
+    async def clock(thread: str) -> int:
+        answer: Any = await qmp.execute("query-replay")
+        return int(answer["icount"])
+
+    return clock
+
+
+async def _stopped(marking: _Marking) -> Marked:
+    """Return what was marked so far; the Follower of a guest that is gone fails, as it must."""
+    marking.task.cancel()
+    await asyncio.wait((marking.task,))
+    init = None
+    with contextlib.suppress(asyncio.CancelledError, asyncio.IncompleteReadError, OSError):
+        init = marking.task.result()
+    return Marked(marking.follower.hits, init)
+
+
+async def _outcome(guest: Guest, running: qemu.Qemu) -> Callable[[qemu.Qemu], Ended]:
+    """Wait for the guest's end; what is returned makes the result once all output is in."""
+    reason, timed_out = "", False
+    try:
+        async with asyncio.timeout(guest.timeout_s):
+            reason = await running.ended()
+    except TimeoutError:
+        timed_out = True
+    peak = running.peak_bytes()
+
+    def make(ended: qemu.Qemu) -> Ended:
+        return Ended(
+            console=ended.console.decode(errors="replace"),
+            reason=reason,
+            errors=ended.errors.decode(errors="replace"),
+            timed_out=timed_out,
+            peak_bytes=peak,
+        )
+
+    return make
+
+
+def _files(guest: Guest, log: int | None) -> tuple[int, ...]:
+    return (guest.initrd,) if log is None else (guest.initrd, log)
+
+
+def _command(guest: Guest, mode: str = "", log: int = -1) -> list[str]:
+    """Return QEMU's command line; *mode* is "record", "replay" (of the file *log*) or ""."""
+    command = [guest.able.binary, "-nodefaults", "-display", "none", "-serial", "stdio"]
+    command += ["-seed", _SEED, "-rtc", "base=2026-01-01,clock=vm"]
+    # When the guest restarts, it stops, so that its memory can be measured.
+    command += ["-action", "reboot=shutdown,shutdown=pause"]
+    if guest.exact:
+        icount = "shift=0,sleep=off"
+        if mode:
+            icount += f",rr={mode},rrfile=/proc/self/fd/{log}"
+        command += ["-accel", "tcg", "-icount", icount]
+    elif guest.accelerator == "tcg":
+        command += ["-accel", "tcg,thread=multi"]
+    else:
+        command += ["-accel", guest.accelerator]
+    command += qemu.machine_arguments(guest.arch, guest.machine, guest.able)
+    command += ["-kernel", str(guest.kernel), "-append", guest.cmdline]
+    return [*command, "-initrd", f"/proc/self/fd/{guest.initrd}"]

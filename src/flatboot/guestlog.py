@@ -1,0 +1,67 @@
+"""What a guest's /init printed on the console: results, files, and the kernel log."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_RESULT = re.compile(r"^flatboot: ([^\s=]+)=(.*)$", re.MULTILINE)
+_DUMP = re.compile(
+    r"^flatboot: begin (\S+)\n(.*?)\nflatboot: end \1 (\d+)$", re.MULTILINE | re.DOTALL
+)
+_MESSAGE = re.compile(r"^\d+,\d+,(\d+),[^;]*;(.*)$")
+_PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
+_COMPLETE = "flatboot: complete"
+_LOG = "dmesg"
+
+
+@dataclass(frozen=True)
+class GuestLog:
+    """The parts of a console's text.
+
+    Attributes:
+        results: the KEY=VALUE lines; of a key that comes twice, the last.
+        files: content of the files that /init printed, by path.
+        log: the kernel log, a line a message: ``[seconds] text``.
+        panic: what the kernel panicked of, or "".
+        complete: whether /init came to its end.
+        torn: files that other output fell into.
+    """
+
+    results: dict[str, str]
+    files: dict[str, str]
+    log: str
+    panic: str
+    complete: bool
+    torn: list[str]
+
+
+def parse(console: str) -> GuestLog:
+    """Take *console*, line ends of a terminal included, apart."""
+    text = console.replace("\r\n", "\n")
+    files: dict[str, str] = {}
+    torn: list[str] = []
+    for path, content, length in _DUMP.findall(text):
+        files[path] = content
+        if len(content.encode()) != int(length):
+            torn.append(path)
+    outside = _DUMP.sub("", text)
+    panic = _PANIC.search(outside)
+    return GuestLog(
+        results=dict(_RESULT.findall(outside)),
+        files={path: content for path, content in files.items() if path != _LOG},
+        log=kernel_log(files.get(_LOG, "")),
+        panic=panic[1].strip() if panic else "",
+        complete=_COMPLETE in outside.splitlines(),
+        torn=torn,
+    )
+
+
+def kernel_log(records: str) -> str:
+    """Return the records of /dev/kmsg as lines of dmesg: ``[    1.234567] text``."""
+    lines = []
+    for line in records.splitlines():
+        if match := _MESSAGE.match(line):
+            micros = int(match[1])
+            lines.append(f"[{micros // 1_000_000:5d}.{micros % 1_000_000:06d}] {match[2]}")
+    return "\n".join(lines)

@@ -1,0 +1,120 @@
+"""The initramfs of a measured guest: /init, the programs it runs, and what it is told to do."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from flatboot import atomic, paths
+from flatboot.arches import Arch
+from flatboot.errors import FlatbootError, UsageError
+
+SOURCES = Path(__file__).parent / "guest"
+_FLAGS = ("-static", "-O2", "-s", "-Wall", "-Wextra", "-Werror")
+_ENTRY = "flatboot_start"
+
+#: What /init prints before it runs anything, where the kernel has it.
+DUMPED = (
+    "/proc/version",
+    "/proc/cmdline",
+    "/proc/meminfo",
+    "/proc/zoneinfo",
+    "/proc/vmstat",
+    "/proc/iomem",
+    "/sys/devices/system/node/node*/meminfo",
+    "/sys/kernel/mm/deferred_init/mode",
+    "/sys/kernel/mm/deferred_init/remaining_kb",
+)
+
+_DIRECTORY, _FILE, _CHARACTER = 0o040755, 0o100755, 0o020600
+
+
+def names() -> list[str]:
+    """Return the names of the guest programs besides init, sorted."""
+    return sorted(path.stem for path in SOURCES.glob("*.c") if path.stem != "init")
+
+
+def make(arch: Arch, programs: Sequence[str], clock: str) -> bytes:
+    """Return a newc archive with /init and *programs*; the same arguments give the same bytes.
+
+    Args:
+        arch: the architecture of the guest.
+        programs: command lines of guest programs to run one after another, such as "fill 64M".
+        clock: "exact" or "wall".
+
+    Raises:
+        UsageError: a program is unknown.
+        FlatbootError: the compiler is missing or refuses a program.
+    """
+    commands = [shlex.split(program) for program in programs]
+    for command in commands:
+        if not command or command[0] not in names():
+            raise UsageError(
+                f"unknown guest program {' '.join(command)!r}: there are {', '.join(names())}"
+            )
+    files: dict[str, tuple[int, bytes]] = {
+        name: (_DIRECTORY, b"") for name in ("bin", "dev", "etc", "proc", "sys", "tmp")
+    }
+    files["dev/console"] = (_CHARACTER, b"")
+    files["etc/clock"] = (_FILE, clock.encode())
+    files["etc/dump"] = (_FILE, "".join(f"{path}\n" for path in DUMPED).encode())
+    files["etc/run"] = (_FILE, "".join("\t".join(words) + "\n" for words in commands).encode())
+    files["init"] = (_FILE, compiled("init", arch).read_bytes())
+    for name in sorted({command[0] for command in commands}):
+        files[f"bin/{name}"] = (_FILE, compiled(name, arch).read_bytes())
+    return archive(files)
+
+
+def compiled(name: str, arch: Arch) -> Path:
+    """Return the guest program *name* as a static executable, compiled at most once.
+
+    Raises:
+        FlatbootError: the compiler is missing or refuses the program.
+    """
+    compiler = f"{arch.cross_compile}gcc"
+    flags = [*_FLAGS, *((f"-Wl,-e,{_ENTRY}",) if name == "init" else ())]
+    source = SOURCES / f"{name}.c"
+    digest = hashlib.sha256(repr((_version(compiler), flags)).encode())
+    for path in (source, *sorted(SOURCES.glob("*.h"))):
+        digest.update(path.read_bytes())
+    final = paths.cache() / "guest" / f"{name}-{arch.name}-{digest.hexdigest()[:16]}"
+    if not final.exists():
+        with atomic.new_file(final) as temporary:
+            _run([compiler, *flags, "-o", str(temporary), str(source)])
+    return final
+
+
+def archive(files: Mapping[str, tuple[int, bytes]]) -> bytes:
+    """Return a newc cpio archive of *files*, each a path with its mode and content.
+
+    A character device is the console, 5:1. Times and owners are 0, so equal files give equal
+    bytes. The format: Documentation/driver-api/early-userspace/buffer-format.rst in the kernel.
+    """
+    out = bytearray()
+    entries = [*sorted(files.items()), ("TRAILER!!!", (0, b""))]
+    for number, (name, (mode, content)) in enumerate(entries, start=1):
+        device = (5, 1) if mode == _CHARACTER else (0, 0)
+        path = name.encode() + b"\0"
+        fields = (number, mode, 0, 0, 1, 0, len(content), 0, 0, *device, len(path), 0)
+        out += b"070701" + b"".join(b"%08X" % field for field in fields) + path
+        out += b"\0" * (-len(out) % 4)
+        out += content
+        out += b"\0" * (-len(out) % 4)
+    return bytes(out)
+
+
+def _version(compiler: str) -> str:
+    return _run([compiler, "--version"]).splitlines()[0]
+
+
+def _run(command: list[str]) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError as error:
+        raise FlatbootError(f"{command[0]} is not there: install it to make guests") from error
+    if done.returncode:
+        raise FlatbootError(f"{shlex.join(command)} failed:\n{done.stderr.rstrip()}")
+    return done.stdout

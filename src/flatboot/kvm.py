@@ -1,0 +1,43 @@
+"""Whether KVM really runs a kernel here: asked by booting one, and remembered."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import platform
+from pathlib import Path
+
+from flatboot import atomic, guest_run, initramfs, paths
+from flatboot.guest_run import Guest
+from flatboot.guestlog import parse
+
+LIMIT_S = 10.0
+_DEVICE = Path("/dev/kvm")
+
+
+async def works(guest: Guest) -> bool:
+    """Tell whether the kernel of *guest* boots to the end under KVM on this host in 10 seconds.
+
+    A /dev/kvm that opens proves nothing: a nested, paravirtualised host may run firmware and hang
+    in the kernel. The answer is remembered for this host kernel, QEMU and guest kernel.
+    """
+    if platform.machine() not in guest.arch.native_hosts or not os.access(
+        _DEVICE, os.R_OK | os.W_OK
+    ):
+        return False
+    kernel = hashlib.sha256(guest.kernel.read_bytes()).hexdigest()
+    key = [platform.release(), platform.version(), guest.able.version, guest.arch.name, kernel]
+    name = hashlib.sha256(repr(key).encode()).hexdigest()[:16]
+    remembered = paths.cache() / "kvm" / f"{name}.json"
+    if remembered.exists():
+        return bool(json.loads(remembered.read_text())["works"])
+    with guest_run.memory_file("probe", initramfs.make(guest.arch, (), "wall")) as initrd:
+        probe = dataclasses.replace(
+            guest, initrd=initrd, accelerator="kvm", exact=False, timeout_s=LIMIT_S, on_output=None
+        )
+        answer = parse((await guest_run.run(probe)).console).complete
+    with atomic.new_file(remembered) as temporary:
+        temporary.write_text(json.dumps({"works": answer, "for": key}) + "\n")
+    return answer

@@ -1,0 +1,44 @@
+"""Somebody's own kernel, as ``flatboot boot --kernel`` names it."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from flatboot.errors import UsageError
+
+
+@dataclass(frozen=True)
+class OwnKernel:
+    """A kernel that flatboot did not build; see flatboot.build.KernelImage for the fields.
+
+    Its version is empty: the running guest tells it.
+    """
+
+    directory: Path
+    base: str
+    config_hash: str
+    version: str = ""
+    flavour: str = "own"
+    config: str = "own"
+    compiler: str = ""
+
+    @property
+    def system_map(self) -> Path:
+        """The symbol table, System.map."""
+        return self.directory / "System.map"
+
+
+def find(path: Path) -> OwnKernel:
+    """Return the kernel at *path*: a build folder, or the bootable file in one.
+
+    Raises:
+        UsageError: there is nothing at *path*.
+    """
+    if not path.exists():
+        raise UsageError(f"there is no kernel at {path}: name a build folder or its vmlinux")
+    directory = (path if path.is_dir() else path.parent).resolve()
+    dotconfig = directory / ".config"
+    options = dotconfig.read_bytes() if dotconfig.is_file() else b""
+    return OwnKernel(directory, str(path), hashlib.sha256(options).hexdigest() if options else "")

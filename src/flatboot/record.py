@@ -1,0 +1,199 @@
+"""What one boot leaves: a record, from which all tables, plots and comparisons are made."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import types
+import typing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from flatboot import atomic
+from flatboot.errors import FlatbootError
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """The kernel that was booted; fields that its maker did not say are empty.
+
+    Attributes:
+        base: name of the base, or the path of somebody's own kernel.
+        version: such as "7.3.4"; of an unknown kernel as it tells itself.
+        flavour: "stock", "flatboot", or "own".
+        config: name of the config.
+        config_hash: SHA-256 of the options that are set.
+        compiler: first line of the compiler's --version.
+    """
+
+    base: str
+    version: str
+    flavour: str
+    config: str
+    config_hash: str
+    compiler: str
+
+
+@dataclass(frozen=True)
+class Node:
+    """A NUMA node: bytes of memory and number of CPUs."""
+
+    memory_bytes: int
+    cpus: int
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The machine that was emulated, and by what.
+
+    Attributes:
+        arch: name of the architecture.
+        memory_bytes: size of the memory.
+        cpus: number of virtual CPUs.
+        nodes: NUMA nodes; empty for a machine without NUMA.
+        qemu: QEMU's version.
+        type: QEMU's machine type with its version, such as "pc-q35-7.2".
+        cpu: QEMU's CPU model with its options.
+        accelerator: "tcg" or "kvm".
+        host: the host's architecture and kernel.
+    """
+
+    arch: str
+    memory_bytes: int
+    cpus: int
+    nodes: list[Node]
+    qemu: str
+    type: str
+    cpu: str
+    accelerator: str
+    host: str
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A part of the boot: where it begins and how long it is, in units of the record's clock.
+
+    A phase that comes twice (``unattributed`` does) is listed twice.
+    """
+
+    name: str
+    start: int
+    length: int
+
+
+@dataclass(frozen=True)
+class Call:
+    """An initcall: the function, where it begins and how long it is, in units of the clock."""
+
+    function: str
+    start: int
+    length: int
+
+
+@dataclass(frozen=True)
+class Record:
+    """One boot.
+
+    Attributes:
+        kernel: what was booted.
+        machine: on what.
+        cmdline: the whole kernel command line.
+        clock: "exact": units are instructions (virtual nanoseconds); "wall": nanoseconds.
+        to_init: from the reset of the first CPU to the first instruction of /init.
+        phases: in order of time, without gaps, adding up to ``to_init``; empty if not asked for.
+        calls: every initcall that was seen, in order of time.
+        notes: sentences on what the phases leave out.
+        results: the KEY=VALUE lines that guest programs printed.
+        files: what files in the guest said right after the mark, by path.
+        host_peak_bytes: the most host memory that QEMU held, its own included.
+        wall_s: seconds the whole run took on the host.
+        console: all that came out of the guest's console.
+        log: the kernel log at the end, a line a message, with time stamps.
+        created: date and time (UTC) of the boot, ISO 8601.
+        schema: version of this layout.
+    """
+
+    kernel: Kernel
+    machine: Machine
+    cmdline: str
+    clock: str
+    to_init: int
+    phases: list[Phase]
+    calls: list[Call]
+    notes: list[str]
+    results: dict[str, str]
+    files: dict[str, str]
+    host_peak_bytes: int
+    wall_s: float
+    console: str
+    log: str
+    created: str
+    schema: int = field(default=SCHEMA)
+
+    @property
+    def unit(self) -> str:
+        """What the clock counts: "instructions" or "ns"."""
+        return "instructions" if self.clock == "exact" else "ns"
+
+    @property
+    def meminfo(self) -> dict[str, int]:
+        """/proc/meminfo right after the mark, in kB (counts of pages as they are)."""
+        pairs = (line.split(":") for line in self.files.get("/proc/meminfo", "").splitlines())
+        return {pair[0]: int(pair[1].split()[0]) for pair in pairs if len(pair) == 2}
+
+    def phase(self, name: str) -> int:
+        """Return the length of all phases *name* together."""
+        return sum(phase.length for phase in self.phases if phase.name == name)
+
+    def save(self, path: Path) -> None:
+        """Write the record to *path* as JSON, whole or not at all."""
+        with atomic.new_file(path) as temporary:
+            temporary.write_text(json.dumps(dataclasses.asdict(self), indent=1) + "\n")
+
+
+def load(path: Path) -> Record:
+    """Read a record.
+
+    Raises:
+        FlatbootError: *path* cannot be read, is no record, or a newer flatboot wrote it.
+    """
+    try:
+        data = json.loads(path.read_text())
+    except OSError as error:
+        raise FlatbootError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise FlatbootError(f"{path} is not a record: it holds no JSON") from error
+    schema = data.get("schema") if isinstance(data, dict) else None
+    if not isinstance(schema, int):
+        raise FlatbootError(f"{path} is not a record: it has no schema number")
+    if schema > SCHEMA:
+        raise FlatbootError(
+            f"{path} has schema {schema} and this flatboot knows {SCHEMA}: update flatboot"
+        )
+    try:
+        return typing.cast(Record, _build(Record, data))
+    except (KeyError, TypeError, ValueError) as error:
+        raise FlatbootError(f"{path} is not a whole record: {error}") from error
+
+
+def _build(kind: Any, data: Any) -> Any:
+    """Make a value of type *kind* (a dataclass, a list, a dict or a plain type) of JSON *data*."""
+    if dataclasses.is_dataclass(kind):
+        hints = typing.get_type_hints(kind)
+        unknown = set(data) - set(hints)
+        if unknown:
+            raise ValueError(f"unknown field {sorted(unknown)[0]!r}")
+        return kind(**{name: _build(hints[name], data[name]) for name in hints})  # type: ignore[operator]
+    if isinstance(kind, types.GenericAlias):
+        inner = kind.__args__
+        if kind.__origin__ is list:
+            return [_build(inner[0], item) for item in data]
+        return {key: _build(inner[1], value) for key, value in data.items()}
+    if kind is float and isinstance(data, int):
+        return float(data)
+    if not isinstance(data, kind):
+        raise ValueError(f"{data!r} is no {kind.__name__}")
+    return data

@@ -1,0 +1,85 @@
+"""The tree that a flavour is built in: the source with its layer, updated in place.
+
+A work tree is kept for each lineage and flavour, together with its object folders. An update writes
+only files whose content changed, so their time stamps tell make what to build again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from flatboot import atomic, locks, paths, processes, progress
+from flatboot.layer import File, Layer
+from flatboot.sources import Source
+
+
+@contextlib.contextmanager
+def work_tree(source: Source, flavour: str, layer: Layer) -> Iterator[Path]:
+    """Yield a tree with the content of *source* under *layer*, locked while the body runs.
+
+    Object folders belong directly below it (``o.*``): then all paths that the compiler sees are
+    relative, and ccache serves every flavour from every cache folder.
+    """
+    folder = paths.cache() / "objects" / f"{source.lineage}-{flavour}"
+    with locks.exclusive(folder / "lock", f"build of {source.name}, {flavour}"):
+        _synchronise(folder / "src", folder / "state.json", source, layer)
+        yield folder / "src"
+
+
+def _synchronise(tree: Path, state: Path, source: Source, layer: Layer) -> None:
+    directory = source.directory()
+    if tree.is_dir() and not state.is_file():
+        shutil.rmtree(tree)
+    old: dict[str, dict[str, str]] = {"files": {}, "layer": {}}
+    if tree.is_dir():
+        old = json.loads(state.read_text())
+    else:
+        _create(tree, directory, source)
+        old["files"] = dict(source.files)
+    new = {
+        "files": dict(source.files),
+        "layer": {name: file.digest if file else "" for name, file in layer.files.items()},
+    }
+    if state.is_file() and old == new:
+        return
+    state.unlink(missing_ok=True)
+    outdated = _different(old["files"], new["files"])
+    uncovered = old["layer"].keys() - new["layer"].keys()
+    for name in outdated | uncovered:
+        _restore(tree / name, directory / name)
+    for name, file in layer.files.items():
+        if name in outdated or old["layer"].get(name) != new["layer"][name]:
+            if file is None:
+                (tree / name).unlink(missing_ok=True)
+            else:
+                file.write(tree / name)
+    with atomic.new_file(state) as written:
+        written.write_text(json.dumps(new))
+
+
+def _different(old: dict[str, str], new: dict[str, str]) -> set[str]:
+    return {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
+
+
+def _create(tree: Path, directory: Path, source: Source) -> None:
+    with progress.step(f"copying {source.name}"), atomic.new_dir(tree) as new:
+        if source.folder is None:
+            processes.run(["cp", "-al", f"{directory}/.", new], what=f"copying {directory}")
+        for name, _ in source.files:
+            _restore(new / name, directory / name)
+
+
+def _restore(path: Path, original: Path) -> None:
+    """Make *path* a new copy of *original*, or remove it where there is no original."""
+    if original.is_symlink():
+        path.unlink(missing_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.symlink_to(original.readlink())
+    elif original.is_file():
+        File.read(original).write(path)
+    else:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,13 @@
+"""The boots that tests ask for; equal ones are done once a session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from guests import Guests
+
+
+@pytest.fixture(scope="session")
+def guests(kernels: Any) -> Guests:
+    return Guests(kernels)

@@ -1,0 +1,133 @@
+"""Guests for the boot tests: one boot, judged by its console, and what it says of its memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from flatboot import boot, splats
+from flatboot.build import KernelImage
+from flatboot.machine import machine
+from flatboot.record import Record
+
+DEFERRED = "/sys/kernel/mm/deferred_init/"
+#: A debug kernel says all it has to say, and keeps it.
+_DEBUG_CMDLINE = "ignore_loglevel log_buf_len=8M"
+_TIMEOUT_S = 1500.0
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A boot that a test asks for.
+
+    Attributes:
+        flavour: "stock" or "flatboot".
+        memory: size, such as "512M".
+        programs: guest programs with their arguments.
+        mode: value of deferred_init=, or None to leave it out.
+        cpus: number of CPUs.
+        nodes: number of NUMA nodes.
+        config: name of the kernel's config.
+        cmdline: further parameters.
+    """
+
+    flavour: str
+    memory: str
+    programs: tuple[str, ...] = ()
+    mode: str | None = None
+    cpus: int = 1
+    nodes: int = 1
+    config: str = "bench"
+    cmdline: str = ""
+
+
+class Guests:
+    """Boots what is asked for, on the exact clock, each ask once."""
+
+    def __init__(self, kernels: Callable[[str, str], KernelImage]) -> None:
+        self._kernels = kernels
+        self._records: dict[Ask, Record] = {}
+
+    def __call__(self, ask: Ask) -> Record:
+        """Return the record of the boot; a splat on its console fails the test."""
+        if ask not in self._records:
+            self._records[ask] = self._boot(ask)
+        record = self._records[ask]
+        assert_no_splat(record.console)
+        return record
+
+    def _boot(self, ask: Ask) -> Record:
+        words = [f"deferred_init={ask.mode}"] if ask.mode is not None else []
+        if ask.config == "debug":
+            words.append(_DEBUG_CMDLINE)
+        return boot.boot(
+            self._kernels(ask.flavour, ask.config),
+            machine(memory=ask.memory, cpus=ask.cpus, nodes=ask.nodes),
+            cmdline=" ".join([*words, ask.cmdline]).strip(),
+            guest=ask.programs,
+            timeout_s=_TIMEOUT_S,
+        )
+
+
+def assert_no_splat(console: str) -> None:
+    """Fail with the first splat of *console*, and the lines around it, if it holds one."""
+    found = splats.find(console)
+    assert not found, "the kernel complains:\n" + splats.around(console, found[0])
+
+
+@dataclass(frozen=True)
+class Zone:
+    """A populated zone as /proc/zoneinfo shows it; everything in pages.
+
+    ``free`` includes what lies on the CPUs' own lists, which MemFree leaves out.
+    """
+
+    free: int
+    min: int
+    low: int
+    high: int
+    present: int
+    managed: int
+    protection: tuple[int, ...]
+    deferred: int
+
+
+def zones(zoneinfo: str) -> dict[tuple[int, str], Zone]:
+    """Return the populated zones by node and name."""
+    found = {}
+    for part in re.split(r"^(?=Node \d+, zone)", zoneinfo, flags=re.MULTILINE)[1:]:
+        node, name = re.findall(r"Node (\d+), zone +(\w+)", part)[0]
+        numbers = {key: int(value) for key, value in re.findall(r"(\w+) +(\d+)$", part, re.M)}
+        protection = re.findall(r"protection: \(([\d, ]+)\)", part)
+        if numbers.get("present"):
+            found[int(node), name] = Zone(
+                free=sum(map(int, re.findall(r"(?:pages free|count:) +(\d+)", part))),
+                min=numbers["min"],
+                low=numbers["low"],
+                high=numbers["high"],
+                present=numbers["present"],
+                managed=numbers["managed"],
+                protection=tuple(map(int, protection[0].split(","))),
+                deferred=numbers.get("nr_deferred", 0),
+            )
+    return found
+
+
+def meminfo(text: str) -> dict[str, int]:
+    """Return the fields of /proc/meminfo or of a node's meminfo, in kB."""
+    return {name: int(value) for name, value in re.findall(r"(\w+(?:\(\w+\))?): +(\d+)", text)}
+
+
+def vmstat(text: str) -> dict[str, int]:
+    """Return the counters of /proc/vmstat."""
+    return {name: int(value) for name, value in re.findall(r"^(\w+) (\d+)$", text, re.M)}
+
+
+def results(record: Record, prefix: str) -> dict[str, int]:
+    """Return the numbers that guest programs reported under *prefix*."""
+    return {
+        key.removeprefix(prefix): int(value)
+        for key, value in record.results.items()
+        if key.startswith(prefix)
+    }

@@ -1,0 +1,176 @@
+"""Memory is taken in ways other than faults while most of it is not initialised."""
+
+from __future__ import annotations
+
+import pytest
+from guests import DEFERRED, Ask, Guests, meminfo, zones
+
+CONFIGS = [("bench", "4G", 1), ("debug", "1G", 2)]
+HUGE = "/sys/kernel/mm/hugepages/hugepages-{kb}kB/nr_hugepages"
+HUGE_2M, HUGE_1G = HUGE.format(kb=2048), HUGE.format(kb=1048576)
+BLOCKS = "/sys/devices/system/memory/"
+
+
+def ask(config: str, memory: str, cpus: int, *programs: str) -> Ask:
+    return Ask("flatboot", memory, programs, "lazy", cpus=cpus, nodes=cpus, config=config)
+
+
+@pytest.mark.parametrize(("config", "memory", "cpus"), CONFIGS)
+def test_a_pool_of_huge_pages_at_run_time(
+    guests: Guests, config: str, memory: str, cpus: int
+) -> None:
+    record = guests(
+        ask(
+            config,
+            memory,
+            cpus,
+            f"poke show before {DEFERRED}remaining_kb",
+            f"poke write some {HUGE_2M} 300",
+            f"poke show some {HUGE_2M}",
+            f"poke show after {DEFERRED}remaining_kb",
+            f"poke write none {HUGE_2M} 0",
+            f"poke show none {HUGE_2M}",
+            f"fill 4k {cpus}",
+        )
+    )
+    assert record.files["some"].strip() == "300"
+    assert record.files["none"].strip() == "0"
+    assert int(record.files["before"]) - int(record.files["after"]) > 300 << 10
+    assert record.results["fill.bad_words"] == "0"
+
+
+def test_all_memory_as_huge_pages(guests: Guests) -> None:
+    programs = (
+        f"poke write all {HUGE_2M} 100000",
+        f"poke show all {HUGE_2M}",
+        f"poke write none {HUGE_2M} 0",
+        f"poke show remaining {DEFERRED}remaining_kb",
+    )
+    ours = guests(Ask("flatboot", "2G", programs, "lazy"))
+    stock = guests(Ask("stock", "2G", programs[:3]))
+    assert int(ours.files["all"]) >= int(stock.files["all"]) - 4
+    assert ours.files["remaining"].strip() == "0"
+
+
+def test_gigantic_pages_from_memory_not_initialised(guests: Guests) -> None:
+    record = guests(
+        ask(
+            "bench",
+            "4G",
+            1,
+            f"poke show before {DEFERRED}remaining_kb",
+            f"poke write some {HUGE_1G} 1",
+            f"poke show some {HUGE_1G}",
+            f"poke show after {DEFERRED}remaining_kb",
+            f"poke write none {HUGE_1G} 0",
+            f"poke show none {HUGE_1G}",
+            "fill 4k 1",
+        )
+    )
+    assert record.files["some"].strip() == "1"
+    assert record.files["none"].strip() == "0"
+    assert record.results["fill.bad_words"] == "0"
+
+
+@pytest.mark.parametrize(
+    ("config", "memory", "cpus", "number"), [("bench", "4G", 1, 40), ("debug", "1G", 2, 6)]
+)
+def test_a_memory_block_goes_offline_and_comes_back(
+    guests: Guests, config: str, memory: str, cpus: int, number: int
+) -> None:
+    """Blocks are of 128 MiB; these lie between what boot uses at both ends of a node."""
+    block = f"{BLOCKS}memory{number}/state"
+    record = guests(
+        ask(
+            config,
+            memory,
+            cpus,
+            "poke show before /proc/meminfo",
+            f"poke write offline {block} offline",
+            f"poke show offline {block}",
+            "poke show without /proc/meminfo",
+            "poke show without_zones /proc/zoneinfo",
+            f"poke write online {block} online_movable",
+            f"poke show online {block}",
+            "poke show after /proc/meminfo",
+            f"poke write complete {DEFERRED}complete 1",
+            "poke show complete /proc/meminfo",
+        )
+    )
+    assert record.results["write.offline"] == "ok"
+    assert record.files["offline"].strip() == "offline"
+    assert record.files["online"].strip() == "online"
+    before, without, after, complete = (
+        meminfo(record.files[name]) for name in ("before", "without", "after", "complete")
+    )
+    assert before["MemTotal"] - without["MemTotal"] == 128 << 10
+    assert after["MemTotal"] == complete["MemTotal"] == before["MemTotal"]
+    assert abs(before["MemFree"] - complete["MemFree"]) < 4096
+    kept = zones(record.files["without_zones"])
+    assert sum(zone.managed for zone in kept.values()) * 4 == without["MemTotal"]
+
+
+@pytest.mark.parametrize(("config", "memory", "cpus"), CONFIGS)
+def test_whoever_walks_all_pages_meets_none_that_is_not_initialised(
+    guests: Guests, config: str, memory: str, cpus: int
+) -> None:
+    walks = [
+        "/proc/kpagecount",
+        "/proc/kpageflags",
+        "/proc/kpagecgroup",
+        "/proc/pagetypeinfo",
+        "/proc/buddyinfo",
+        "/proc/zoneinfo",
+        "/proc/slabinfo",
+        "/proc/vmallocinfo",
+    ]
+    record = guests(
+        ask(
+            config,
+            memory,
+            cpus,
+            *(f"poke drain {path.rpartition('/')[2]} {path}" for path in walks),
+            "poke write caches /proc/sys/vm/drop_caches 3",
+            "poke write compact /proc/sys/vm/compact_memory 1",
+            "poke write refresh /proc/sys/vm/stat_refresh 1",
+            f"poke show remaining {DEFERRED}remaining_kb",
+            *(f"poke drain {path.rpartition('/')[2]}2 {path}" for path in walks),
+        )
+    )
+    assert record.results["write.compact"] == "ok"
+    assert record.results["write.caches"] == "ok"
+    assert int(record.results["drain.kpagecount"]) > 0
+    assert int(record.results["drain.kpageflags"]) == int(record.results["drain.kpagecount"])
+    assert int(record.files["remaining"]) > 0
+    at_mark = int(record.files[DEFERRED + "remaining_kb"])
+    assert at_mark - int(record.files["remaining"]) <= 16 << 10
+
+
+@pytest.mark.parametrize(("config", "memory", "cpus"), CONFIGS)
+def test_completing_and_filling_at_the_same_time(
+    guests: Guests, config: str, memory: str, cpus: int
+) -> None:
+    record = guests(
+        ask(
+            config,
+            memory,
+            cpus,
+            f"poke later first {DEFERRED}complete 1",
+            f"poke later second {DEFERRED}complete 1",
+            f"poke later pool {HUGE_2M} 50",
+            f"fill 4k {cpus}",
+            f"poke await done {DEFERRED}complete 1",
+        )
+    )
+    assert record.results["fill.bad_words"] == "0"
+    assert record.results["await.done"] == "ok"
+    assert record.results["write.first"] == record.results["write.second"] == "ok"
+
+
+@pytest.mark.parametrize("config", ["bench", "debug"])
+def test_filling_while_threads_work_in_the_background(guests: Guests, config: str) -> None:
+    record = guests(
+        Ask("flatboot", "1G", ("fill thp 2",), "background", cpus=2, nodes=2, config=config)
+    )
+    assert record.results["fill.bad_words"] == "0"
+    assert record.results["fill.still_deferred"] == "0"

@@ -1,0 +1,31 @@
+"""What all tests share: tests that boot kernels share the kernels and the boots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from flatboot import build
+from flatboot.build import KernelImage
+
+BASE = "7.3"
+
+
+class Kernels:
+    """The kernels under test, each built once a session (or never, if the cache has it)."""
+
+    def __init__(self) -> None:
+        self._built: dict[tuple[str, str], KernelImage] = {}
+
+    def __call__(self, flavour: str, config: str = "bench") -> KernelImage:
+        """Return the kernel of *flavour* and *config* for x86-64."""
+        key = (flavour, config)
+        if key not in self._built:
+            self._built[key] = build.kernel(BASE, flavour, config, "x86_64")
+        return self._built[key]
+
+
+@pytest.fixture(scope="session")
+def kernels() -> Iterator[Kernels]:
+    yield Kernels()

@@ -1,0 +1,64 @@
+"""A tiny checkout and a tiny kernel tree, with a real git and make around them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fakes import BASES, CONFIGS, HOOK, KCONFIG, MAKEFILE, MERGE_CONFIG, git, write
+
+from flatboot import paths
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache folder, so that no test touches the user's."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return paths.cache()
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout with one base, one config, one hook and one overlay file, in git."""
+    root = tmp_path / "checkout"
+    write(
+        root,
+        {
+            "kernel/bases.toml": BASES,
+            "kernel/configs/configs.toml": CONFIGS,
+            "kernel/configs/bench.config": "CONFIG_A=y\nCONFIG_B=n\n",
+            "kernel/configs/x86_64.config": "CONFIG_X=8\n",
+            "kernel/configs/flatboot.config": "CONFIG_NEW=y\n",
+            "kernel/checkpatch-exceptions": "# none\n",
+            "kernel/hooks/7.3/series": "change-a.patch\n",
+            "kernel/hooks/7.3/change-a.patch": HOOK,
+            "kernel/overlay.toml": '[topics]\n"change-a" = ["mm/new.c"]\n',
+            "kernel/overlay/mm/new.c": "new\n",
+        },
+    )
+    git(root, "init", "-q")
+    git(root, "config", "user.name", "Ada Author")
+    git(root, "config", "user.email", "ada@example.org")
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "all")
+    monkeypatch.setattr(paths, "repo", lambda: root)
+    return root
+
+
+@pytest.fixture
+def kernel_tree(tmp_path: Path) -> Path:
+    """A folder that passes for a kernel tree and builds in no time."""
+    root = tmp_path / "linux"
+    write(
+        root,
+        {
+            "Makefile": MAKEFILE,
+            "Kconfig": KCONFIG,
+            ".gitignore": "*.o\n",
+            "mm/a.c": "".join(f"line {number}\n" for number in range(1, 11)),
+            "mm/b.c": "b\n",
+            "scripts/kconfig/merge_config.sh": MERGE_CONFIG,
+        },
+    )
+    (root / "scripts/kconfig/merge_config.sh").chmod(0o755)
+    return root

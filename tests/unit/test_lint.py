@@ -1,0 +1,87 @@
+"""Lint: what checkpatch says is read, excepted and counted; a failing check fails the command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import typer
+from fakes import write
+
+from flatboot import checkpatch, lint
+from flatboot.errors import FlatbootError
+
+CHECKPATCH = """\
+print "a.patch:3: WARNING:LONG_LINE: line length of 123 exceeds 100 columns\\n";
+print "a.patch:9: CHECK:SPACING: spaces preferred\\n";
+print "mm/b.c:1: ERROR:SPACING: no space\\n";
+exit 1;
+"""
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    write(tmp_path / "tree", {"scripts/checkpatch.pl": CHECKPATCH})
+    return tmp_path / "tree"
+
+
+def test_checkpatch_reports(checkout: Path, tree: Path, tmp_path: Path) -> None:
+    found = checkpatch.check(tree, tmp_path, ["a.patch"])
+    assert [(report.file, report.line, report.level, report.kind) for report in found] == [
+        ("a.patch", 3, "WARNING", "LONG_LINE"),
+        ("a.patch", 9, "CHECK", "SPACING"),
+        ("mm/b.c", 1, "ERROR", "SPACING"),
+    ]
+
+
+def test_exceptions_hold_for_their_kind_and_files(
+    checkout: Path, tree: Path, tmp_path: Path
+) -> None:
+    (checkout / "kernel/checkpatch-exceptions").write_text("# x\nSPACING  *.patch  for a reason\n")
+    found = checkpatch.check(tree, tmp_path, ["a.patch"])
+    assert [(report.file, report.kind) for report in found] == [
+        ("a.patch", "LONG_LINE"),
+        ("mm/b.c", "SPACING"),
+    ]
+
+
+def test_exception_needs_a_reason(checkout: Path, tree: Path, tmp_path: Path) -> None:
+    (checkout / "kernel/checkpatch-exceptions").write_text("SPACING *.patch\n")
+    with pytest.raises(FlatbootError, match="exceptions:1 must be KIND PATTERN REASON"):
+        checkpatch.check(tree, tmp_path, ["a.patch"])
+
+
+def test_checkpatch_that_breaks_is_not_a_pass(checkout: Path, tree: Path, tmp_path: Path) -> None:
+    (tree / "scripts/checkpatch.pl").write_text("die 'broken';\n")
+    with pytest.raises(FlatbootError, match="broken"):
+        checkpatch.check(tree, tmp_path, ["a.patch"])
+
+
+def test_one_failing_check_fails_the_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checks = [
+        lint.Check("good", ["a", "b"], lambda _: ""),
+        lint.Check("bad", ["c"], lambda files: f"{files[0]}: is bad"),
+        lint.Check("idle", [], lambda _: "never run"),
+    ]
+    monkeypatch.setattr(lint, "_checks", lambda: checks)
+    with pytest.raises(typer.Exit) as caught:
+        lint.lint()
+    assert caught.value.exit_code == 1
+    output = capsys.readouterr().out
+    assert "c: is bad" in output
+    assert "never run" not in output
+    monkeypatch.setattr(lint, "_checks", lambda: checks[:1])
+    lint.lint()
+
+
+def test_warnings_are_compared_without_line_numbers() -> None:
+    output = (
+        "../mm/a.c:12:3: warning: symbol 'x' was not declared\n"
+        "  CC      mm/a.o\n../include/linux/mm.h:7: error: bad\n../mm/a.c:90: note: see here\n"
+    )
+    assert lint.warnings_in(output) == {
+        "mm/a.c: warning: symbol 'x' was not declared",
+        "include/linux/mm.h: error: bad",
+    }
