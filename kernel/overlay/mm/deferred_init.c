@@ -118,15 +118,16 @@ static enum deferred_init_mode deferred_init_mode __ro_after_init;
 static struct deferred_map __rcu *deferred_maps[MAX_NUMNODES];
 /* Held for reading by threads that work through a map, to free them: write. */
 static DECLARE_RWSEM(deferred_maps_rwsem);
-/* Nodes whose map has blocks left. */
-static atomic_t deferred_nodes_left = ATOMIC_INIT(0);
+/* Nodes whose map has blocks left, and one for boot, until work items can run. */
+static atomic_t deferred_nodes_left = ATOMIC_INIT(1);
 static unsigned long deferred_nr_pages;
-static bool deferred_init_late_done;
 static struct workqueue_struct *deferred_init_wq;
 static DECLARE_COMPLETION(deferred_init_all_done);
 
 static void deferred_init_done_fn(struct work_struct *work);
 static DECLARE_WORK(deferred_init_done_work, deferred_init_done_fn);
+static void deferred_init_refill_fn(struct work_struct *work);
+static DECLARE_WORK(deferred_init_refill_work, deferred_init_refill_fn);
 
 static int __init deferred_init_param(char *str)
 {
@@ -179,12 +180,20 @@ static unsigned long deferred_claim_next(struct deferred_map *map)
 }
 
 /* Patching code out needs a sleeping context; growth has none to offer. */
-static void deferred_init_done_irq_work(struct irq_work *work)
+static void deferred_init_done_irq(struct irq_work *work)
 {
 	schedule_work(&deferred_init_done_work);
 }
 
-static DEFINE_IRQ_WORK(deferred_init_irq_work, deferred_init_done_irq_work);
+static DEFINE_IRQ_WORK(deferred_init_done_irq_work, deferred_init_done_irq);
+
+/* Allocations that must not take zone->lock have somebody else do it. */
+static void deferred_init_refill_irq(struct irq_work *work)
+{
+	schedule_work(&deferred_init_refill_work);
+}
+
+static DEFINE_IRQ_WORK(deferred_init_refill_irq_work, deferred_init_refill_irq);
 
 /*
  * Initialise the struct pages of a claimed block and hand it to the buddy
@@ -211,6 +220,10 @@ static void deferred_init_block(struct deferred_map *map, unsigned long block,
 	/* Pairs with test_bit_acquire() in __deferred_init_pending(). */
 	clear_bit_unlock(block, map->pending);
 
+	/* Whoever asked for it needs a block in the free lists. */
+	if (item == DEFERRED_INIT_DEMAND)
+		accept_memory(page_to_phys(first), PAGE_SIZE << MAX_PAGE_ORDER);
+
 	/*
 	 * The block moves from the deferred to the buddy part of NR_FREE_PAGES,
 	 * and is in managed_pages already. In this order nobody sees less free
@@ -224,9 +237,8 @@ static void deferred_init_block(struct deferred_map *map, unsigned long block,
 	count_vm_events(item, MAX_ORDER_NR_PAGES);
 
 	if (atomic_long_dec_and_test(&map->remaining) &&
-	    atomic_dec_and_test(&deferred_nodes_left) &&
-	    READ_ONCE(deferred_init_late_done))
-		irq_work_queue(&deferred_init_irq_work);
+	    atomic_dec_and_test(&deferred_nodes_left))
+		irq_work_queue(&deferred_init_done_irq_work);
 }
 
 static struct deferred_map *zone_deferred_map(struct zone *zone)
@@ -236,66 +248,104 @@ static struct deferred_map *zone_deferred_map(struct zone *zone)
 	return map && map->zone == zone ? map : NULL;
 }
 
-void __deferred_init_reserve(struct zone *zone, unsigned int order,
-			     unsigned int alloc_flags)
+/*
+ * Free initialised memory of a zone in whole pageblocks. Single free pages do not
+ * count: with those alone, an allocation of another migratetype would have to
+ * break up a pageblock, which a zone with all its memory there would not do.
+ */
+static long deferred_init_free_pages(struct zone *zone)
 {
-	long deferred = zone_page_state(zone, NR_DEFERRED);
-	struct deferred_map *map;
-	unsigned long block;
-	long free;
-
-	/* ALLOC_NOLOCK must not spin on zone->lock, which freeing a block takes. */
-	if (!deferred || (alloc_flags & ALLOC_NOLOCK))
-		return;
-
-	free = zone_page_state(zone, NR_FREE_PAGES) - deferred -
+	return zone_page_state(zone, NR_FREE_PAGES_BLOCKS) -
+	       zone_page_state(zone, NR_DEFERRED) -
 	       zone_page_state(zone, NR_FREE_CMA_PAGES) -
 	       READ_ONCE(zone->nr_free_highatomic);
-#ifdef CONFIG_UNACCEPTED_MEMORY
-	free -= zone_page_state(zone, NR_UNACCEPTED);
-#endif
-	if (free >= (long)(DEFERRED_RESERVE_PAGES + (1UL << order)))
-		return;
+}
+
+/* Claim and initialise the next block of a zone; false if there is none. */
+static bool deferred_init_next(struct zone *zone)
+{
+	struct deferred_map *map;
+	unsigned long block;
 
 	guard(rcu)();
 	map = zone_deferred_map(zone);
 	if (!map)
-		return;
+		return false;
 	block = deferred_claim_next(map);
-	if (block < map->nr_blocks)
-		deferred_init_block(map, block, DEFERRED_INIT_DEMAND);
+	if (block >= map->nr_blocks)
+		return false;
+	deferred_init_block(map, block, DEFERRED_INIT_DEMAND);
+	return true;
 }
 
-bool __deferred_init_grow(struct zone *zone, gfp_t gfp_mask,
-			  unsigned int alloc_flags)
+void __deferred_init_reserve(struct zone *zone, unsigned int order,
+			     unsigned int alloc_flags)
 {
-	struct deferred_map *map;
-	unsigned long block;
+	long needed = DEFERRED_RESERVE_PAGES + (1UL << order);
+	long free;
 
-	if (alloc_flags & ALLOC_NOLOCK)
-		return false;
+	if (!zone_page_state(zone, NR_DEFERRED))
+		return;
+	free = deferred_init_free_pages(zone);
+	if (free >= needed)
+		return;
 
-	scoped_guard(rcu) {
-		map = zone_deferred_map(zone);
-		if (!map || !atomic_long_read(&map->remaining))
-			return false;
-		block = deferred_claim_next(map);
-		if (block < map->nr_blocks) {
-			deferred_init_block(map, block, DEFERRED_INIT_DEMAND);
-			return true;
-		}
+	if (alloc_flags & ALLOC_NOLOCK) {
+		/* Must not spin on zone->lock, which freeing a block takes. */
+		if (free < needed / 2)
+			irq_work_queue(&deferred_init_refill_irq_work);
+		return;
 	}
+	/* Leave it to others to fill up, to keep interrupts off for less. */
+	if (irqs_disabled() && free >= needed / 4)
+		return;
+	deferred_init_next(zone);
+}
+
+static void deferred_init_refill_fn(struct work_struct *work)
+{
+	struct zone *zone;
+
+	for_each_populated_zone(zone) {
+		while (zone_page_state(zone, NR_DEFERRED) &&
+		       deferred_init_free_pages(zone) < (long)DEFERRED_RESERVE_PAGES &&
+		       deferred_init_next(zone))
+			cond_resched();
+	}
+}
+
+bool __deferred_init_grow(struct zone *zone, unsigned int alloc_flags)
+{
+	return !(alloc_flags & ALLOC_NOLOCK) && deferred_init_next(zone);
+}
+
+bool __deferred_init_wait(gfp_t gfp_mask, const struct alloc_context *ac)
+{
+	struct zoneref *z = ac->preferred_zoneref;
+	struct deferred_map *map;
+	struct zone *zone;
+	bool busy = false;
 
 	/*
-	 * The last blocks are being initialised by others, who may be preempted
-	 * or interrupted. Their pages are worth a tick, but only if this context
-	 * can sleep: spinning could deadlock with a lock that an interrupt on
-	 * their CPU waits for.
+	 * Spinning could deadlock: with a lock that the caller holds, and that an
+	 * interrupt on the other CPU waits for.
 	 */
 	if (!gfpflags_allow_blocking(gfp_mask))
 		return false;
-	schedule_timeout_uninterruptible(1);
-	return true;
+
+	scoped_guard(rcu) {
+		for_next_zone_zonelist_nodemask(zone, z, ac->highest_zoneidx, ac->nodemask) {
+			map = zone_deferred_map(zone);
+			/* A zone with unclaimed blocks was left out for another reason. */
+			if (map && atomic_long_read(&map->remaining) &&
+			    find_next_bit(map->unclaimed, map->nr_blocks,
+					  READ_ONCE(map->cursor)) >= map->nr_blocks)
+				busy = true;
+		}
+	}
+	if (busy)
+		schedule_timeout_uninterruptible(1);
+	return busy;
 }
 
 static bool deferred_map_pending(struct deferred_map *map, unsigned long pfn)
@@ -328,16 +378,14 @@ bool __deferred_init_pending(unsigned long pfn)
 }
 EXPORT_SYMBOL_GPL(__deferred_init_pending);
 
-/* Returns true if a block was found that somebody else has claimed. */
+/* Returns true if the range overlaps the map, initialised or not. */
 static bool deferred_init_map_range(struct deferred_map *map,
 				    unsigned long start_pfn, unsigned long end_pfn)
 {
-	unsigned long zone_end = deferred_block_pfn(map, map->nr_blocks);
 	unsigned long block, end;
-	bool others = false;
 
 	start_pfn = max(start_pfn, map->base_pfn);
-	end_pfn = min(end_pfn, zone_end);
+	end_pfn = min(end_pfn, deferred_block_pfn(map, map->nr_blocks));
 	if (start_pfn >= end_pfn)
 		return false;
 
@@ -347,12 +395,10 @@ static bool deferred_init_map_range(struct deferred_map *map,
 		scoped_guard(rcu) {
 			if (test_and_clear_bit(block, map->unclaimed))
 				deferred_init_block(map, block, DEFERRED_INIT_DEMAND);
-			else if (test_bit_acquire(block, map->pending))
-				others = true;
 		}
 		cond_resched();
 	}
-	return others;
+	return true;
 }
 
 /**
@@ -365,30 +411,28 @@ static bool deferred_init_map_range(struct deferred_map *map,
  * and those that were are in the free lists.
  *
  * Context: process context, may sleep.
- * Return: 0. An int, for callers that have something to fail.
  */
-int deferred_init_range(unsigned long start_pfn, unsigned long nr_pages)
+void deferred_init_range(unsigned long start_pfn, unsigned long nr_pages)
 {
 	unsigned long end_pfn = start_pfn + nr_pages;
 	struct deferred_map *map;
-	bool others = false;
+	bool overlaps = false;
 	int nid;
 
 	if (!static_branch_unlikely(&deferred_init_key))
-		return 0;
+		return;
 
 	scoped_guard(rwsem_read, &deferred_maps_rwsem) {
 		for_each_online_node(nid) {
 			map = rcu_dereference_protected(deferred_maps[nid],
 							lockdep_is_held(&deferred_maps_rwsem));
 			if (map)
-				others |= deferred_init_map_range(map, start_pfn, end_pfn);
+				overlaps |= deferred_init_map_range(map, start_pfn, end_pfn);
 		}
 	}
-	/* A claimed block is worked on inside one RCU read-side section. */
-	if (others)
+	/* Blocks that others claimed: they work inside an RCU read-side section. */
+	if (overlaps)
 		synchronize_rcu();
-	return 0;
 }
 
 static void deferred_init_job(unsigned long start, unsigned long end, void *arg)
@@ -498,6 +542,8 @@ static void deferred_init_done_fn(struct work_struct *work)
 
 	static_branch_disable(&deferred_init_key);
 	deferred_init_free_maps();
+	if (deferred_init_wq)
+		destroy_workqueue(deferred_init_wq);
 
 	/* What boot could not find out while struct pages were pending. */
 	get_online_mems();
@@ -530,7 +576,7 @@ int deferred_init_complete(void)
 	ret = deferred_init_start_threads(NULL);
 	if (ret)
 		return ret;
-	return wait_for_completion_killable(&deferred_init_all_done);
+	return wait_for_completion_killable(&deferred_init_all_done) ? -EINTR : 0;
 }
 
 /* Initialise and free the part of a block that cannot be deferred. */
@@ -578,12 +624,14 @@ static struct deferred_map * __init deferred_init_alloc_map(pg_data_t *pgdat)
 static void __init deferred_init_fill_map(struct deferred_map *map)
 {
 	struct zone *zone = map->zone;
+	/* The allocation of the maps may have moved it past base_pfn. */
+	unsigned long first_pfn = zone->zone_pgdat->first_deferred_pfn;
 	unsigned long nr_pages = 0;
 	phys_addr_t start, end;
 	u64 i;
 
 	for_each_free_mem_range(i, zone_to_nid(zone), MEMBLOCK_NONE, &start, &end, NULL) {
-		unsigned long pfn = max(PFN_UP(start), map->base_pfn);
+		unsigned long pfn = max(PFN_UP(start), first_pfn);
 		unsigned long end_pfn = min(PFN_DOWN(end), zone_end_pfn(zone));
 		unsigned long first = ALIGN(pfn, MAX_ORDER_NR_PAGES);
 		unsigned long last = ALIGN_DOWN(end_pfn, MAX_ORDER_NR_PAGES);
@@ -656,14 +704,34 @@ void __init deferred_init_setup(void)
 		if (atomic_long_read(&map->remaining))
 			atomic_inc(&deferred_nodes_left);
 	}
-	if (atomic_read(&deferred_nodes_left))
+	if (deferred_nr_pages)
 		static_branch_enable(&deferred_init_key);
+	else
+		deferred_init_free_maps();
 	return;
 
 wait:
 	pr_warn("no memory for the map of node %d: boot waits\n", nid);
 	deferred_init_mode = DEFERRED_MODE_WAIT;
 	deferred_init_free_maps();
+}
+
+/* A workqueue whose workers have the lowest priority. */
+static struct workqueue_struct * __init deferred_init_alloc_wq(void)
+{
+	struct workqueue_attrs *attrs = alloc_workqueue_attrs();
+	struct workqueue_struct *wq = NULL;
+
+	if (!attrs)
+		return NULL;
+	attrs->nice = MAX_NICE;
+	wq = alloc_workqueue("deferred_init", WQ_UNBOUND, 0);
+	if (wq && apply_workqueue_attrs(wq, attrs)) {
+		destroy_workqueue(wq);
+		wq = NULL;
+	}
+	free_workqueue_attrs(attrs);
+	return wq;
 }
 
 /**
@@ -674,28 +742,17 @@ wait:
  */
 bool __init deferred_init_late(void)
 {
-	struct workqueue_attrs *attrs;
-
 	if (!static_key_enabled(&deferred_init_key))
 		return false;
 
-	WRITE_ONCE(deferred_init_late_done, true);
-	/* Small machines may have used up all of it by now. */
-	if (!atomic_read(&deferred_nodes_left))
-		schedule_work(&deferred_init_done_work);
-
-	if (deferred_init_mode != DEFERRED_MODE_BACKGROUND)
-		return true;
-
-	deferred_init_wq = alloc_workqueue("deferred_init", WQ_UNBOUND, 0);
-	attrs = alloc_workqueue_attrs();
-	if (deferred_init_wq && attrs) {
-		attrs->nice = MAX_NICE;
-		WARN_ON_ONCE(apply_workqueue_attrs(deferred_init_wq, attrs));
+	if (deferred_init_mode == DEFERRED_MODE_BACKGROUND) {
+		deferred_init_wq = deferred_init_alloc_wq();
+		if (!deferred_init_wq || deferred_init_start_threads(deferred_init_wq))
+			pr_warn("no threads: struct pages are initialised on demand\n");
 	}
-	free_workqueue_attrs(attrs);
-	if (!deferred_init_wq || deferred_init_start_threads(deferred_init_wq))
-		pr_warn("no threads: struct pages are initialised on demand\n");
+	/* Small machines may have used up all of it by now. */
+	if (atomic_dec_and_test(&deferred_nodes_left))
+		schedule_work(&deferred_init_done_work);
 	return true;
 }
 

@@ -11,6 +11,8 @@
 #include <linux/mmzone.h>
 #include <linux/vmstat.h>
 
+struct alloc_context;
+
 #ifdef CONFIG_DEFERRED_INIT_ON_DEMAND
 
 void __init deferred_init_setup(void);
@@ -18,9 +20,9 @@ bool __init deferred_init_late(void);
 
 void __deferred_init_reserve(struct zone *zone, unsigned int order,
 			     unsigned int alloc_flags);
-bool __deferred_init_grow(struct zone *zone, gfp_t gfp_mask,
-			  unsigned int alloc_flags);
-int deferred_init_range(unsigned long start_pfn, unsigned long nr_pages);
+bool __deferred_init_grow(struct zone *zone, unsigned int alloc_flags);
+bool __deferred_init_wait(gfp_t gfp_mask, const struct alloc_context *ac);
+void deferred_init_range(unsigned long start_pfn, unsigned long nr_pages);
 bool __deferred_init_zone_pending(struct zone *zone, unsigned long pfn);
 
 /**
@@ -28,7 +30,8 @@ bool __deferred_init_zone_pending(struct zone *zone, unsigned long pfn);
  * @zone: the zone
  * @pfn: any pfn
  *
- * Context: any. Return: as deferred_init_pending().
+ * Context: any, including NMI.
+ * Return: as deferred_init_pending().
  */
 static inline bool deferred_init_zone_pending(struct zone *zone,
 					      unsigned long pfn)
@@ -42,6 +45,9 @@ static inline bool deferred_init_zone_pending(struct zone *zone,
  * @zone: the zone
  *
  * They are part of NR_FREE_PAGES, so the buddy allocator holds this many fewer.
+ *
+ * Context: any.
+ * Return: the number of pages, always whole blocks of the largest order.
  */
 static inline unsigned long deferred_init_zone_pages(struct zone *zone)
 {
@@ -70,18 +76,34 @@ static inline void deferred_init_reserve(struct zone *zone, unsigned int order,
 
 /**
  * deferred_init_grow - initialise one more block of a zone
- * @zone: the zone in which an allocation failed
- * @gfp_mask: of the allocation; waiting is only done where it allows blocking
+ * @zone: the zone in which an allocation found no page
  * @alloc_flags: ALLOC_* flags of the allocation
  *
  * Context: any in which zone->lock may be taken; not called with it held.
- * Return: true if the zone has, or may have, got free pages: try again.
+ * Return: true if the zone has got a free block of the largest order: try again.
  */
-static inline bool deferred_init_grow(struct zone *zone, gfp_t gfp_mask,
-				      unsigned int alloc_flags)
+static inline bool deferred_init_grow(struct zone *zone, unsigned int alloc_flags)
 {
 	return static_branch_unlikely(&deferred_init_key) &&
-	       __deferred_init_grow(zone, gfp_mask, alloc_flags);
+	       __deferred_init_grow(zone, alloc_flags);
+}
+
+/**
+ * deferred_init_wait - wait for blocks that others are initialising
+ * @gfp_mask: of the allocation
+ * @ac: the zones that it tried, all in vain
+ *
+ * When the last blocks of a zone are claimed but not freed yet, an allocation
+ * may find neither a page nor a block to initialise, although there is memory.
+ * If it can sleep, it sleeps for a tick.
+ *
+ * Context: that of the allocation.
+ * Return: true if the allocation should try its zones again.
+ */
+static inline bool deferred_init_wait(gfp_t gfp_mask, const struct alloc_context *ac)
+{
+	return static_branch_unlikely(&deferred_init_key) &&
+	       __deferred_init_wait(gfp_mask, ac);
 }
 
 #else
@@ -111,16 +133,19 @@ static inline bool deferred_init_zone_pending(struct zone *zone,
 	return false;
 }
 
-static inline bool deferred_init_grow(struct zone *zone, gfp_t gfp_mask,
-				      unsigned int alloc_flags)
+static inline bool deferred_init_grow(struct zone *zone, unsigned int alloc_flags)
 {
 	return false;
 }
 
-static inline int deferred_init_range(unsigned long start_pfn,
-				      unsigned long nr_pages)
+static inline bool deferred_init_wait(gfp_t gfp_mask, const struct alloc_context *ac)
 {
-	return 0;
+	return false;
+}
+
+static inline void deferred_init_range(unsigned long start_pfn,
+				       unsigned long nr_pages)
+{
 }
 
 #endif /* CONFIG_DEFERRED_INIT_ON_DEMAND */

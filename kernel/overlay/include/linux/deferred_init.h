@@ -22,9 +22,9 @@ int deferred_init_complete(void);
  * who got hold of a page by allocating it ever meets a pending one; only code
  * that walks pfns has to ask, and pfn_to_online_page() asks for it.
  *
- * The answer "no" stays valid, "yes" may turn into "no" at any time.
- *
  * Context: any, including NMI.
+ * Return: true if it must not be read. That may turn to false at any time,
+ * false stays.
  */
 static inline bool deferred_init_pending(unsigned long pfn)
 {
