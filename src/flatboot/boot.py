@@ -19,6 +19,7 @@ from flatboot.errors import FlatbootError
 from flatboot.guest_run import Ended, Guest, Marked, Tracking
 from flatboot.guestlog import GuestLog
 from flatboot.machine import Machine
+from flatboot.marks import Hit
 from flatboot.phases import Breakdown
 from flatboot.processes import sigterm_raises
 from flatboot.record import Record
@@ -222,8 +223,13 @@ def _tracking(wanted: Boot, guest: Guest, notes: list[str]) -> Tracking | None:
     if not system_map.is_file():
         notes.append(f"there is no {system_map}, so there are no phases")
         return None
+    specs = marks.table()
+    if not guest.exact:
+        # Each stop costs about a millisecond, and initcalls are many.
+        specs = tuple(spec for spec in specs if not spec.calls)
+        notes.append("initcalls one by one are seen on the exact clock only")
     init = entry_point(initramfs.compiled("init", guest.arch))
-    return Tracking(marks.Symbols(system_map.read_text()), init, wanted.on_phase)
+    return Tracking(specs, marks.Symbols(system_map.read_text()), init, wanted.on_phase)
 
 
 async def _run(guest: Guest, tracking: Tracking | None) -> tuple[Ended, Marked | None]:
@@ -231,13 +237,14 @@ async def _run(guest: Guest, tracking: Tracking | None) -> tuple[Ended, Marked |
         return await guest_run.run(guest), None
     if not guest.exact:
         return await guest_run.run_marked(guest, tracking)
-    # A stop makes virtual time jump in a guest whose instructions are counted, but not in a
-    # replay: so the guest runs undisturbed, and it is the replay that is stopped at the marks.
+    # A stop makes virtual time jump in a guest whose instructions are counted. So the guest runs
+    # undisturbed, and it is a second run that is stopped at the marks.
     with guest_run.memory_file("replay") as log:
-        ended = await guest_run.run(guest, record_to=log)
+        record_to = log if guest.machine.cpus == 1 else None
+        ended = await guest_run.run(guest, record_to)
         if not guestlog.parse(ended.console).complete:
             return ended, None
-        return ended, await guest_run.replay(guest, tracking, log)
+        return ended, await guest_run.run_again(guest, tracking, record_to)
 
 
 def _judged(ended: Ended, guest: Guest) -> GuestLog:
@@ -253,13 +260,13 @@ def _judged(ended: Ended, guest: Guest) -> GuestLog:
     if ended.timed_out and not console.strip():
         raise GuestFailed(
             "silent",
-            f"the guest printed nothing in {guest.timeout_s:.0f} s: try --timeout or"
+            f"the guest printed nothing in {guest.timeout_s:g} s: try --timeout or"
             ' --cmdline "ignore_loglevel"',
             console,
         )
     if ended.timed_out:
         raise GuestFailed(
-            "hang", f"the guest was not done in {guest.timeout_s:.0f} s: try --timeout", console
+            "hang", f"the guest was not done in {guest.timeout_s:g} s: try --timeout", console
         )
     if not ended.reason:
         said = ended.errors.strip() or "it said nothing"
@@ -290,14 +297,26 @@ def _breakdown(marked: Marked, guest: Guest, to_init: int, ns_per_tick: float) -
     if marked.init is None:
         note = "following the guest did not come as far as /init, so there are no phases"
         return Breakdown([], [], [note])
-    hits, init = marked.hits, marked.init
     if not guest.exact:
-        hits = [dataclasses.replace(hit, at=round(hit.at * ns_per_tick)) for hit in hits]
-        init = to_init
-    elif abs(to_init - init) <= guest.arch.counter.ns_per_tick:
-        # The guest's own counter is coarser than the count of instructions.
-        init = to_init
-    return phases.breakdown(marks.table(), hits, init, to_init)
+        return phases.breakdown(marks.table(), _scaled(marked.hits, ns_per_tick), to_init, to_init)
+    if guest.machine.cpus == 1:
+        # The guest's own counter may be coarser than the count of instructions.
+        coarse = abs(to_init - marked.init) <= guest.arch.counter.ns_per_tick
+        busy = to_init if coarse else marked.init
+        return phases.breakdown(marks.table(), marked.hits, busy, to_init)
+    hits, busy = marked.hits, marked.init
+    if busy > to_init:
+        hits, busy = _scaled(hits, to_init / busy), to_init
+    broken = phases.breakdown(marks.table(), hits, busy, to_init, rest=phases.UNATTRIBUTED)
+    note = (
+        f"with several CPUs the marks are from a second run, {abs(to_init - marked.init):,}"
+        f" instructions {'longer' if marked.init > to_init else 'shorter'} than the first"
+    )
+    return dataclasses.replace(broken, notes=[*broken.notes, note])
+
+
+def _scaled(hits: Sequence[Hit], factor: float) -> list[Hit]:
+    return [dataclasses.replace(hit, at=round(hit.at * factor)) for hit in hits]
 
 
 def _machine_record(guest: Guest) -> record.Machine:

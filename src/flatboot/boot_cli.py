@@ -87,7 +87,9 @@ def boot(
         timeline.write(record, timeline_file)
     console = _console()
     if record.phases:
-        console.print(tables.phase_table(record), tables.initcall_table(record))
+        console.print(tables.phase_table(record))
+    if record.calls:
+        console.print(tables.initcall_table(record))
     console.print(tables.summary(record))
 
 

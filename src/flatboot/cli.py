@@ -6,8 +6,9 @@ import sys
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
-from flatboot import boot_cli, kernel_cli, lint, selftest
+from flatboot import boot_cli, kernel_cli, lint, processes, selftest
 from flatboot.errors import FlatbootError, UsageError
 
 app = typer.Typer(
@@ -28,9 +29,11 @@ def main() -> None:
     Exit status: 0 done, 1 failed, 2 the request was wrong, 130 Ctrl-C.
     """
     try:
-        app(standalone_mode=True)
+        with processes.sigterm_raises():
+            app(standalone_mode=True)
     except FlatbootError as error:
-        Console(stderr=True).print(f"[bold red]flatboot:[/] {error}", highlight=False)
+        text = f"[bold red]flatboot:[/] {escape(str(error))}"
+        Console(stderr=True).print(text, highlight=False, soft_wrap=True)
         sys.exit(2 if isinstance(error, UsageError) else 1)
     except KeyboardInterrupt:
         sys.exit(130)

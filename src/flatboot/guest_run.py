@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,16 @@ from flatboot import qemu
 from flatboot.arches import Arch
 from flatboot.gdbstub import GdbStub
 from flatboot.machine import Machine
-from flatboot.marks import CounterReader, Follower, Hit, Symbols
+from flatboot.marks import CounterReader, Follower, Hit, MarkSpec, Symbols
 
+# A timer of the machine that fires every so many microseconds of virtual time and does nothing:
+# the buffer of a network that has no members. QEMU gives a virtual CPU the turn up to the next
+# timer, so this keeps CPUs that wait for each other from spinning through long turns, and it
+# bounds how far virtual time jumps when the guest is stopped. A single CPU runs the same without.
+_HEARTBEAT_US = 10
+# What a kernel prints that panicked and does not restart (panic=0).
+_LAST_WORDS = b"---[ end Kernel panic"
+_POLL_S = 0.5
 # The seed of all that QEMU makes up, so that a guest gets the same random numbers every time.
 _SEED = "1"
 
@@ -58,7 +66,8 @@ class Ended:
 
     Attributes:
         console: all that came out of the guest's console.
-        reason: QEMU's word for the guest's end, such as "guest-reset"; "" if QEMU ended itself.
+        reason: QEMU's word for the guest's end, such as "guest-reset", or "panic" if it stays in
+            one; "" if QEMU ended itself.
         errors: what QEMU said then.
         timed_out: whether the time limit ended it.
         peak_bytes: the most host memory that QEMU held.
@@ -81,8 +90,9 @@ class Marked:
 
 @dataclass(frozen=True)
 class Tracking:
-    """What following a guest needs: its kernel's symbols, /init's address, who to tell."""
+    """What following a guest needs: the marks, the symbols, /init's address, who to tell."""
 
+    specs: tuple[MarkSpec, ...]
     symbols: Symbols
     init: int
     on_phase: Callable[[str], None]
@@ -113,15 +123,20 @@ async def run(guest: Guest, record_to: int | None = None) -> Ended:
 
 async def run_marked(guest: Guest, tracking: Tracking) -> tuple[Ended, Marked]:
     """Run the guest to its end and mark it, times in ticks of its own counter."""
-    async with _followed(guest, tracking, None) as (running, marking):
+    async with _followed(guest, tracking) as (running, marking):
         outcome = await _outcome(guest, running)
         marked = await _stopped(marking)
     return outcome(running), marked
 
 
-async def replay(guest: Guest, tracking: Tracking, log: int) -> Marked:
-    """Replay the recorded run in the open file *log* up to /init, marking it in instructions."""
-    async with _followed(guest, tracking, log) as (running, marking):
+async def run_again(guest: Guest, tracking: Tracking, log: int | None) -> Marked:
+    """Run the guest up to /init once more and mark it, times in instructions.
+
+    With *log*, the open file of a recorded run, that run is replayed and nothing differs. QEMU
+    replays a single CPU only. Without, the same seed makes the same run but for one thing: at each
+    stop virtual time jumps to the next timer of the machine, which the heartbeat keeps near.
+    """
+    async with _followed(guest, tracking, again=True, log=log) as (running, marking):
         gone = asyncio.ensure_future(running.ended())
         await asyncio.wait(
             (marking.task, gone), timeout=guest.timeout_s, return_when=asyncio.FIRST_COMPLETED
@@ -137,7 +152,9 @@ class _Marking:
 
 
 @contextlib.asynccontextmanager
-async def _followed(guest: Guest, tracking: Tracking, log: int | None) -> Any:
+async def _followed(
+    guest: Guest, tracking: Tracking, *, again: bool = False, log: int | None = None
+) -> AsyncIterator[tuple[qemu.Qemu, _Marking]]:
     """Start the guest under a Follower; yield QEMU and the Follower's task."""
     ours, theirs = socket.socketpair()
     replay = () if log is None else ("replay", log)
@@ -151,15 +168,13 @@ async def _followed(guest: Guest, tracking: Tracking, log: int | None) -> Any:
             "chardev:gdb",
         ]
         files = (*_files(guest, log), theirs.fileno())
-        # What a replay prints was printed by the run that it repeats.
-        on_output = guest.on_output if log is None else None
+        # What it prints again was printed by the run that it repeats.
+        on_output = None if again else guest.on_output
         async with qemu.start(command, pass_fds=files, on_output=on_output) as running:
             stub = await GdbStub.connect(ours)
-            clock: Callable[[str], Awaitable[int]] = CounterReader(stub, guest.arch)
-            if log is not None:
-                clock = _instructions(running.qmp)
+            clock = _instructions(running.qmp) if again else CounterReader(stub, guest.arch)
             follower = Follower(stub, guest.arch, tracking.symbols, clock, tracking.on_phase)
-            task = asyncio.ensure_future(follower.follow(tracking.init))
+            task = asyncio.ensure_future(follower.follow(tracking.specs, tracking.init))
             try:
                 yield running, _Marking(follower, task)
             finally:
@@ -189,11 +204,17 @@ async def _stopped(marking: _Marking) -> Marked:
 async def _outcome(guest: Guest, running: qemu.Qemu) -> Callable[[qemu.Qemu], Ended]:
     """Wait for the guest's end; what is returned makes the result once all output is in."""
     reason, timed_out = "", False
+    ended = asyncio.ensure_future(running.ended())
+    panicked = asyncio.ensure_future(_panicked(running))
     try:
         async with asyncio.timeout(guest.timeout_s):
-            reason = await running.ended()
+            await asyncio.wait((ended, panicked), return_when=asyncio.FIRST_COMPLETED)
+        reason = ended.result() if ended.done() else "panic"
     except TimeoutError:
         timed_out = True
+    finally:
+        ended.cancel()
+        panicked.cancel()
     peak = running.peak_bytes()
 
     def make(ended: qemu.Qemu) -> Ended:
@@ -206,6 +227,12 @@ async def _outcome(guest: Guest, running: qemu.Qemu) -> Callable[[qemu.Qemu], En
         )
 
     return make
+
+
+async def _panicked(running: qemu.Qemu) -> None:
+    """Wait until the kernel has said its last word and goes on in circles."""
+    while _LAST_WORDS not in running.console:
+        await asyncio.sleep(_POLL_S)
 
 
 def _files(guest: Guest, log: int | None) -> tuple[int, ...]:
@@ -223,6 +250,9 @@ def _command(guest: Guest, mode: str = "", log: int = -1) -> list[str]:
         if mode:
             icount += f",rr={mode},rrfile=/proc/self/fd/{log}"
         command += ["-accel", "tcg", "-icount", icount]
+        if guest.machine.cpus > 1:
+            command += ["-netdev", "hubport,id=heart,hubid=0", "-object"]
+            command += [f"filter-buffer,id=beat,netdev=heart,interval={_HEARTBEAT_US}"]
     elif guest.accelerator == "tcg":
         command += ["-accel", "tcg,thread=multi"]
     else:

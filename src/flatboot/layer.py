@@ -98,7 +98,10 @@ def make(tree: Path, patches: Sequence[Path], files: dict[str, File]) -> Layer:
     """
     for name in files:
         if (tree / name).exists():
-            raise FlatbootError(f"overlay/{name} is a file of {tree} already: write a hook instead")
+            raise FlatbootError(
+                f"{tree} has the file {name} of the overlay already: a tree that has the topics "
+                "builds with --flavour stock"
+            )
     with tempfile.TemporaryDirectory(prefix="flatboot-hooks-") as folder:
         scratch = Path(folder)
         names = sorted({name for patch in patches for name in touched(patch.read_text())})

@@ -144,13 +144,13 @@ class Follower:
         self._callees: list[str] = []
         self.hits: list[Hit] = []
 
-    async def follow(self, init: int) -> int | None:
-        """Run the guest up to the first instruction of /init, at the address *init*.
+    async def follow(self, specs: Sequence[MarkSpec], init: int) -> int | None:
+        """Run the guest past the marks *specs* to the first instruction of /init, at *init*.
 
         Returns:
             The time there; None if the guest ended before. The guest is let go then.
         """
-        self._entries = places(table(), self._arch, self._symbols)
+        self._entries = places(specs, self._arch, self._symbols)
         for address in self._entries:
             await self._stub.set_breakpoint(address)
         armed = False
@@ -186,6 +186,7 @@ class Follower:
             self.hits.append(Hit(await self._clock(thread), spec, True, callee))
             if not spec.calls:
                 await self._stub.clear_breakpoint(pc)
+                del self._returns[pc]
         if pc in self._entries:
             spec = self._entries[pc]
             callee = await self._callee(thread) if spec.calls else ""

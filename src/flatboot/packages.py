@@ -31,8 +31,11 @@ def deb(
                 old.unlink()
             maker = make.Make(where, where / f"{wanted.objects_name}-deb", wanted.arch, cc)
             kconfig.configure(maker, wanted.config)
-            version = f"LOCALVERSION={_LOCALVERSIONS[flavour]}"
-            build.compile_kernel(maker, f"packages of {wanted.title}", "bindeb-pkg", version)
+            names = (
+                f"LOCALVERSION={_LOCALVERSIONS[flavour]}",
+                f"KDEB_PKGVERSION={wanted.source.version()}-1",
+            )
+            build.compile_kernel(maker, f"packages of {wanted.title}", "bindeb-pkg", *names)
             output.mkdir(parents=True, exist_ok=True)
             made = sorted(_packages(where))
             return [Path(shutil.move(path, output / path.name)) for path in made]

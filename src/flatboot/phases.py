@@ -28,7 +28,13 @@ class Breakdown:
     notes: list[str]
 
 
-def breakdown(specs: Sequence[MarkSpec], hits: Sequence[Hit], busy: int, total: int) -> Breakdown:
+def breakdown(
+    specs: Sequence[MarkSpec],
+    hits: Sequence[Hit],
+    busy: int,
+    total: int,
+    rest: str = IDLE,
+) -> Breakdown:
     """Divide a boot into its phases.
 
     A mark that was never hit (the kernel has no such function, or it was inlined) leaves its phase
@@ -38,8 +44,9 @@ def breakdown(specs: Sequence[MarkSpec], hits: Sequence[Hit], busy: int, total: 
         specs: the marks table.
         hits: the marks in order of time.
         busy: the moment of /init on the clock of the hits.
-        total: the moment of /init on the clock of the guest, at least *busy*: what it is more is
-            time in which no CPU had work.
+        total: the moment of /init on the clock of the guest, at least *busy*.
+        rest: the phase for what *total* is more; where the clock of the hits counts instructions,
+            that is time in which no CPU had work.
     """
     seen = {hit.spec for hit in hits}
     lost = [spec for spec in specs if spec not in seen and not spec.calls]
@@ -68,7 +75,7 @@ def breakdown(specs: Sequence[MarkSpec], hits: Sequence[Hit], busy: int, total: 
         elif hit.spec.during:
             base = hit.spec.then or base
             turn(base, hit.at)
-    turn(IDLE, busy)
+    turn(rest, busy)
     turn(UNATTRIBUTED, total)
     return Breakdown(segments, _calls(hits), _notes(lost, vague))
 

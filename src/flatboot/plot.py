@@ -7,7 +7,7 @@ from pathlib import Path
 
 import matplotlib
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from flatboot import atomic, tables, units
 from flatboot.record import Record
@@ -50,11 +50,13 @@ def _cost_figure(records: Sequence[Record]) -> Figure:
     axes.set_yscale("log")
     axes.set_xticks(sizes, [units.binary_size(size) for size in sizes])
     axes.xaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_locator(NullLocator())
     axes.set_xlim(sizes[0] / 1.4, sizes[-1] * 6)
     axes.set_xlabel("memory of the virtual machine")
     axes.set_ylabel("instructions from reset to /init (billions)")
     axes.set_title("Boot cost against memory: one CPU, exact clock", loc="left")
-    axes.grid(True, which="both", color="#d4d4d4", linewidth=0.5)
+    axes.grid(True, color="#d4d4d4", linewidth=0.5)
     axes.spines[["top", "right"]].set_visible(False)
     return figure

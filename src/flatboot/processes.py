@@ -117,31 +117,54 @@ def _group(
         if os.getppid() != parent:
             os._exit(1)
 
+    child: subprocess.Popen[str] | None = None
     try:
-        child = subprocess.Popen(
-            words,
-            cwd=cwd,
-            env=environment,
-            stdin=subprocess.PIPE if fed else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-            preexec_fn=child_setup,
-        )
-    except FileNotFoundError as error:
-        raise FlatbootError(f"{error.filename} is not there: install it and try again") from error
-    try:
+        with _signals_held_back():
+            child = subprocess.Popen(
+                words,
+                cwd=cwd,
+                env=environment,
+                stdin=subprocess.PIPE if fed else subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                start_new_session=True,
+                preexec_fn=child_setup,
+            )
         yield child
-    except BaseException:
-        _end_group(child)
+    except BaseException as error:
+        if child is not None:
+            _end_group(child)
+        elif isinstance(error, FileNotFoundError):
+            missing = f"{error.filename} is not there: install it and try again"
+            raise FlatbootError(missing) from error
         raise
     finally:
-        for pipe in (child.stdin, child.stdout):
+        for pipe in (child.stdin, child.stdout) if child is not None else ():
             if pipe is not None:
                 with contextlib.suppress(BrokenPipeError):
                     pipe.close()
+
+
+@contextlib.contextmanager
+def _signals_held_back() -> Iterator[None]:
+    """Let SIGINT and SIGTERM wait for the end of the body, so that no child goes unnoticed."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    waiting: list[int] = []
+    handlers = {
+        number: signal.signal(number, lambda number, _: waiting.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for late in waiting:
+            signal.raise_signal(late)
 
 
 def _feed(pipe: IO[str], text: str) -> None:

@@ -23,6 +23,7 @@ from flatboot.machine import Machine
 
 MINIMUM = (7, 0)
 _PR_SET_PDEATHSIG = 1
+_START_S = 60.0
 _QUIT_S = 30.0
 _libc = ctypes.CDLL(None)
 _capabilities: dict[str, Capabilities] = {}
@@ -237,7 +238,10 @@ async def start(
         try:
             qemu.qmp.register_listener(qemu.events)
             try:
-                await qemu.qmp.connect(ours)
+                async with asyncio.timeout(_START_S):
+                    await qemu.qmp.connect(ours)
+            except TimeoutError as error:
+                raise FlatbootError(f"QEMU did not answer in {_START_S:.0f} s") from error
             except QMPError as error:
                 await asyncio.wait(readers, timeout=5)
                 said = qemu.errors.decode(errors="replace").strip() or "it said nothing"

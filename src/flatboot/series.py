@@ -64,11 +64,7 @@ def make_tree(source: Source, folder: Path) -> int:
         raise UsageError(f"{folder} is there already: name a new or empty folder")
     series = topics.read(source.hooks())
     with atomic.new_dir(folder.resolve()) as new:
-        with progress.step(f"copying {source.name}"):
-            processes.run(
-                ["cp", "-a", "--reflink=auto", f"{source.directory()}/.", new],
-                what=f"copying {source.directory()}",
-            )
+        tree.copy(source, new, "--reflink=auto")
         _unhide(new / ".gitignore")
         with progress.step("committing the base"):
             _init(new, f"Linux {source.version()}")

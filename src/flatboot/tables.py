@@ -65,18 +65,24 @@ def summary(record: Record) -> Text:
 def growth_table(records: Sequence[Record]) -> Table:
     """Return boots over memory sizes, grouped by kernel: cost, growth, host memory, waiting.
 
-    Growth is against the same kernel's smallest machine in *records*.
+    The ratio is to the same kernel's smallest machine in *records*.
     """
-    table = Table(title="Boot cost against memory, one CPU, exact clock", title_justify="left")
+    table = Table(
+        title="Boot cost against memory: instructions from reset to /init, one CPU, exact clock",
+        title_justify="left",
+        caption="ratio: to the same kernel's smallest machine; host memory: the most that QEMU"
+        " held; waiting: instructions until the memory map is ready",
+        caption_justify="left",
+    )
     table.add_column("kernel")
     for column in (
         "memory",
-        "instructions to /init",
-        "growth",
-        "host memory touched",
+        "to /init",
+        "ratio",
+        "host memory",
         "MemTotal",
         "MemFree",
-        "waiting for the memory map",
+        "waiting",
     ):
         table.add_column(column, justify="right")
     for name, group in by_kernel(records).items():
@@ -98,10 +104,11 @@ def growth_table(records: Sequence[Record]) -> Table:
 
 
 def by_kernel(records: Sequence[Record]) -> dict[str, list[Record]]:
-    """Return the records of each kernel and command line, by memory size, smallest first."""
+    """Return the records of each kernel and deferred_init= mode, smallest memory first."""
     groups: dict[str, list[Record]] = {}
     for record in sorted(records, key=lambda record: record.machine.memory_bytes):
-        mode = [word for word in record.cmdline.split() if word.startswith("deferred_init=")]
+        words = [word.partition("=") for word in record.cmdline.split()]
+        mode = [value for key, _, value in words if key == "deferred_init"]
         groups.setdefault(" ".join([record.kernel.flavour, *mode]), []).append(record)
     return dict(sorted(groups.items(), key=lambda item: -item[1][-1].to_init))
 

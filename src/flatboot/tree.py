@@ -38,7 +38,7 @@ def _synchronise(tree: Path, state: Path, source: Source, layer: Layer) -> None:
     if tree.is_dir():
         old = json.loads(state.read_text())
     else:
-        _create(tree, directory, source)
+        _create(tree, source)
         old["files"] = dict(source.files)
     new = {
         "files": dict(source.files),
@@ -65,12 +65,20 @@ def _different(old: dict[str, str], new: dict[str, str]) -> set[str]:
     return {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
 
 
-def _create(tree: Path, directory: Path, source: Source) -> None:
-    with progress.step(f"copying {source.name}"), atomic.new_dir(tree) as new:
+def _create(tree: Path, source: Source) -> None:
+    with atomic.new_dir(tree) as new:
+        copy(source, new, "--link")
+
+
+def copy(source: Source, folder: Path, *options: str) -> None:
+    """Copy the files of *source* to *folder*; an archive's with these *options* of cp."""
+    directory = source.directory()
+    with progress.step(f"copying {source.name}"):
         if source.folder is None:
-            processes.run(["cp", "-al", f"{directory}/.", new], what=f"copying {directory}")
+            command = ("cp", "--archive", *options, f"{directory}/.", str(folder))
+            processes.run(command, what=f"copying {directory}")
         for name, _ in source.files:
-            _restore(new / name, directory / name)
+            _restore(folder / name, directory / name)
 
 
 def _restore(path: Path, original: Path) -> None:

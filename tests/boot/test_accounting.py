@@ -96,9 +96,7 @@ def test_every_node_has_its_share(guests: Guests, mode: str, memory: str, nodes:
 
 @pytest.mark.parametrize(("memory", "nodes"), SIZES)
 @pytest.mark.parametrize("mode", MODES)
-def test_zones_are_as_stock_makes_them(
-    guests: Guests, mode: str, memory: str, nodes: int
-) -> None:
+def test_zones_are_as_stock_makes_them(guests: Guests, mode: str, memory: str, nodes: int) -> None:
     ours, stock = pair(guests, memory, nodes, mode)
     growth = image_growth(ours, stock) / 4
     mine, theirs = zones(ours.files["/proc/zoneinfo"]), zones(stock.files["/proc/zoneinfo"])
@@ -110,7 +108,8 @@ def test_zones_are_as_stock_makes_them(
             assert abs(getattr(mine[key], mark) - getattr(zone, mark)) <= ROUNDING_PAGES, mark
         for more, less in zip(zone.protection, mine[key].protection, strict=True):
             assert abs(more - less) <= ROUNDING_PAGES
-        assert mine[key].free >= zone.free - growth - NOISE_KB / 4
+        # What boot allocated may lie on another node.
+        assert mine[key].free >= zone.free - growth - 2 * NOISE_KB / 4
 
 
 @pytest.mark.parametrize(("memory", "nodes"), SIZES)

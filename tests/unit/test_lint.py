@@ -76,6 +76,18 @@ def test_one_failing_check_fails_the_command(
     lint.lint()
 
 
+def test_check_that_cannot_run_is_a_failure(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(_: list[str]) -> str:
+        raise FlatbootError("the tool is not there")
+
+    monkeypatch.setattr(lint, "_checks", lambda: [lint.Check("broken", ["a"], broken)])
+    with pytest.raises(typer.Exit):
+        lint.lint()
+    assert "the tool is not there" in capsys.readouterr().out
+
+
 def test_warnings_are_compared_without_line_numbers() -> None:
     output = (
         "../mm/a.c:12:3: warning: symbol 'x' was not declared\n"

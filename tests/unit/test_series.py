@@ -274,3 +274,14 @@ def test_patch_as_git_writes_it_is_read() -> None:
     assert topic.diff == "diff --git a/mm/a.c b/mm/a.c\n"
     assert topic.overlay == ("a", "b")
     assert topics.parse("x", topic.format(), topic.overlay) == topic
+
+
+def test_tree_of_a_folder_leaves_out_its_repository_and_objects(
+    checkout: Path, kernel_tree: Path, tmp_path: Path
+) -> None:
+    git(kernel_tree, "init", "-q")
+    git(kernel_tree, "add", "-A")
+    (kernel_tree / "mm/a.o").write_text("object")
+    series.make_tree(sources.resolve(str(kernel_tree)), tmp_path / "work")
+    assert not (tmp_path / "work/mm/a.o").exists()
+    assert git(tmp_path / "work", "rev-list", "--count", "HEAD") == "2\n"

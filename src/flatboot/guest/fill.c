@@ -9,8 +9,8 @@
  * steps: a quarter of what is left above the low watermarks, at last 32 pages,
  * or one huge page with thp. The first step after which /proc/vmstat tells of
  * reclaim ends the fill. What reclaim finds then is a cushion of lazily freed
- * pages, so that nothing is killed. Every word of a page is written and checked;
- * it depends on the page and on its place in the page.
+ * pages, so that nothing is killed. Every word of a page is written and
+ *checked; it depends on the page and on its place in the page.
  *
  * Results, pages of the base size, times in ticks of the raw counter:
  *	fill.pages		filled when reclaim had begun
@@ -301,14 +301,16 @@ struct room {
 	long left, deferred;
 };
 
-/* Read the room of all nodes and, into @shortest, of the node with the least. */
+/* Read the room of all nodes and, into @shortest, of the node with the least.
+ */
 static struct room read_room(struct room *shortest)
 {
 	struct room nodes[MOST_NODES] = { 0 }, all = { 0 };
 	long free = 0, low = 0, value, present = 0;
 	int node = 0, count = 0;
 
-	for (char *line = text_of("/proc/zoneinfo"); *line; line += strcspn(line, "\n") + 1) {
+	for (char *line = text_of("/proc/zoneinfo"); *line;
+	     line += strcspn(line, "\n") + 1) {
 		if (sscanf(line, "Node %d", &node) == 1) {
 			node = node < MOST_NODES ? node : MOST_NODES - 1;
 			count = node + 1;
@@ -319,7 +321,8 @@ static struct room read_room(struct room *shortest)
 			low = value;
 		} else if (sscanf(line, " present %ld", &value) == 1) {
 			present = value;
-		} else if (present && strstr(line, "protection: (")) {
+		} else if (present &&
+			   !strncmp(line, "        protection: (", 21)) {
 			/* What the highest zone's users must leave. */
 			char *last = line + strcspn(line, ")");
 
@@ -343,7 +346,7 @@ static struct room read_room(struct room *shortest)
 
 static void nap(long milliseconds)
 {
-	struct timespec time = {.tv_nsec = milliseconds * 1000000};
+	struct timespec time = { .tv_nsec = milliseconds * 1000000 };
 
 	nanosleep(&time, NULL);
 }
@@ -410,7 +413,8 @@ static long fill(long most)
 	printf(RESULT "fill.reclaim=%d\n", reclaim);
 	printf(RESULT "fill.listed=%ld\n", listed);
 	printf(RESULT "fill.left=%ld\n", room.left);
-	printf(RESULT "fill.still_deferred=%ld\n", room.deferred * (PAGE / 1024));
+	printf(RESULT "fill.still_deferred=%ld\n",
+	       room.deferred * (PAGE / 1024));
 	printf(RESULT "fill.short_left=%ld\n", shortest.left);
 	printf(RESULT "fill.short_deferred=%ld\n", shortest.deferred);
 	report_events("fill", &before);

@@ -79,7 +79,7 @@ static void drain(const char *label, const char *path)
 
 static void await(const char *label, const char *path, const char *text)
 {
-	struct timespec tick = {.tv_nsec = 10000000};
+	struct timespec tick = { .tv_nsec = 10000000 };
 	size_t length = strlen(text);
 
 	for (int i = 0; i < 6000; i++) {

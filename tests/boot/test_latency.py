@@ -1,0 +1,36 @@
+"""Growth is spread evenly: a touch of a fresh page pays for one block of the memory map at most."""
+
+from __future__ import annotations
+
+from guests import Ask, Guests, results, vmstat
+
+#: A touch is slow from here on, as a power of two of instructions: a block of 1,024 struct pages is
+#: below, so that growth alone makes no touch slow and, as it has interrupts as the caller has them,
+#: never keeps them off for longer.
+SLOW = 16
+#: Slow touches that a timer tick or a kernel thread in between may cause in one boot.
+CHANCE = 4
+PROGRAMS = ("latency 3072", "poke show vmstat /proc/vmstat")
+
+
+def slow_touches(touched: dict[str, int], slow: int) -> int:
+    """Return how many touches took 2^slow instructions or more."""
+    return sum(n for name, n in touched.items() if name.startswith("2^") and int(name[2:]) >= slow)
+
+
+def test_growth_makes_no_touch_slow(guests: Guests) -> None:
+    """The slow touches of stock, which fill a CPU's list with 2,016 pages, are all there are."""
+    stock = results(guests(Ask("stock", "4G", PROGRAMS)), "latency.")
+    lazy = results(guests(Ask("flatboot", "4G", PROGRAMS, "lazy")), "latency.")
+    assert lazy["pages"] == stock["pages"] == 3072 * 256
+    assert slow_touches(lazy, SLOW) <= slow_touches(stock, SLOW) + CHANCE
+    assert lazy["worst"] <= stock["worst"] + 2**SLOW
+
+
+def test_each_block_is_a_step_of_its_own(guests: Guests) -> None:
+    record = guests(Ask("flatboot", "4G", PROGRAMS, "lazy"))
+    blocks = vmstat(record.files["vmstat"])["deferred_init_demand"] // 1024
+    stock = results(guests(Ask("stock", "4G", PROGRAMS)), "latency.")
+    steps = slow_touches(results(record, "latency."), SLOW - 1) - slow_touches(stock, SLOW - 1)
+    assert blocks > 0
+    assert abs(steps - blocks) <= blocks // 10

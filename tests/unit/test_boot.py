@@ -1,0 +1,144 @@
+"""What boot() makes of guests and machines that fail, without booting any."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from flatboot import arches, boot, demo, guest_run, own_kernel, qemu
+from flatboot.errors import FlatbootError, UsageError
+from flatboot.guest_run import Ended, Guest
+from flatboot.machine import machine
+
+ABLE = qemu.Capabilities("/bin/q", "7.2.22", "pc-q35-7.2", 288, frozenset())
+GUEST = Guest(
+    arch=arches.load("x86_64"),
+    able=ABLE,
+    machine=machine(),
+    kernel=Path("vmlinux"),
+    cmdline="quiet",
+    initrd=5,
+    accelerator="tcg",
+    exact=True,
+    timeout_s=60,
+    on_output=None,
+)
+DONE = "flatboot: mark=7\r\nflatboot: complete\r\n"
+
+
+def ended(console: str, reason: str = "guest-reset", timed_out: bool = False) -> Ended:
+    return Ended(console, reason, "out of wishes", timed_out, 1)
+
+
+@pytest.mark.parametrize(
+    ("how", "kind", "sentence"),
+    [
+        (
+            ended("Kernel panic - not syncing: VFS: no root\r\n"),
+            "panic",
+            "the guest panicked: VFS: no root",
+        ),
+        (ended("", "", True), "silent", "the guest printed nothing in 60 s"),
+        (ended("loading\r\n", "", True), "hang", "was not done in 60 s.*\n  loading"),
+        (ended("hello\r\n", ""), "qemu", "QEMU died while the guest ran: out of wishes"),
+        (ended("", "guest-reset"), "silent", "restarted and had printed nothing"),
+        (ended("flatboot: mark=7\r\n"), "restart", "restarted before /init was done"),
+        (
+            ended("flatboot: exit.fill=9\r\n" + DONE),
+            "program",
+            "the guest program fill ended with status 9",
+        ),
+    ],
+)
+def test_guests_that_fail(how: Ended, kind: str, sentence: str) -> None:
+    with pytest.raises(boot.GuestFailed, match=f"(?s){sentence}") as failure:
+        boot._judged(how, GUEST)
+    assert failure.value.kind == kind
+    assert "\r" not in failure.value.console
+
+
+def test_a_guest_that_does_well() -> None:
+    assert boot._judged(ended(DONE), GUEST).results["mark"] == "7"
+
+
+def test_the_end_of_the_console_is_shown_and_no_more() -> None:
+    console = "".join(f"line {number}\n" for number in range(100))
+    text = str(boot.GuestFailed("hang", "it hung", console))
+    assert "line 99" in text
+    assert "line 50" not in text
+
+
+def test_command_of_the_exact_clock() -> None:
+    words = guest_run._command(GUEST, "record", 9)
+    assert words[words.index("-icount") + 1] == "shift=0,sleep=off,rr=record,rrfile=/proc/self/fd/9"
+    assert words[words.index("-seed") + 1] == "1"
+    assert words[words.index("-initrd") + 1] == "/proc/self/fd/5"
+
+
+def test_qemu_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(FlatbootError, match=r"qemu-system-x86_64 is not there: install QEMU 7\.0"):
+        asyncio.run(qemu.capabilities(arches.load("x86_64")))
+
+
+FAKE = """#!/usr/bin/env python3
+import json, socket, sys
+fd = int(next(w for w in sys.argv if w.startswith("socket,id=qmp")).split("fd=")[1])
+link = socket.socket(fileno=fd)
+version = {"qemu": {"major": 5, "minor": 2, "micro": 0}, "package": ""}
+def say(what):
+    link.sendall(json.dumps(what).encode() + b"\\r\\n")
+say({"QMP": {"version": version, "capabilities": []}})
+while text := link.recv(65536):
+    asked = json.loads(text)
+    say({"return": version if asked["execute"] == "query-version" else {}, "id": asked.get("id")})
+"""
+
+
+def fake_qemu(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = folder / "qemu-system-x86_64"
+    path.write_text(text)
+    path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+
+def test_qemu_is_too_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_qemu(tmp_path, FAKE, monkeypatch)
+    with pytest.raises(FlatbootError, match=r"is version 5\.2\.0, too old: install QEMU 7\.0"):
+        asyncio.run(qemu.capabilities(arches.load("x86_64")))
+
+
+def test_qemu_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_qemu(tmp_path, "#!/bin/sh\nexec sleep 300\n", monkeypatch)
+    monkeypatch.setattr(qemu, "_START_S", 0.2)
+    with pytest.raises(FlatbootError, match="QEMU did not answer"):
+        asyncio.run(qemu.capabilities(arches.load("x86_64")))
+
+
+def test_qemu_does_not_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_qemu(tmp_path, "#!/bin/sh\necho 'cannot allocate memory' >&2\nexit 1\n", monkeypatch)
+    with pytest.raises(FlatbootError, match="QEMU did not start: cannot allocate memory"):
+        asyncio.run(qemu.capabilities(arches.load("x86_64")))
+
+
+def test_own_kernel(tmp_path: Path) -> None:
+    (tmp_path / "vmlinux").write_bytes(b"")
+    assert own_kernel.find(tmp_path) == own_kernel.OwnKernel(tmp_path, str(tmp_path), "")
+    assert own_kernel.find(tmp_path / "vmlinux").directory == tmp_path
+    with pytest.raises(UsageError, match="there is no kernel at"):
+        own_kernel.find(tmp_path / "none")
+
+
+def test_no_kernel_in_the_folder(tmp_path: Path) -> None:
+    with pytest.raises(FlatbootError, match="holds no vmlinux for x86_64"):
+        boot.boot(own_kernel.find(tmp_path), machine())
+
+
+@pytest.mark.parametrize(
+    ("available", "size"), [(22e9, 1 << 40), (17e9, 512 << 30), (5e9, 256 << 30), (1e8, 2 << 30)]
+)
+def test_stock_is_booted_as_large_as_memory_allows(available: float, size: int) -> None:
+    assert demo.largest_stock(available) == size

@@ -1,0 +1,52 @@
+"""What /init prints, taken apart again."""
+
+from __future__ import annotations
+
+from flatboot import guestlog
+
+CONSOLE = """\
+flatboot: mark=12345\r
+flatboot: begin /proc/meminfo\r
+MemTotal:        2051220 kB\r
+MemFree:         2039672 kB\r
+\r
+flatboot: end /proc/meminfo 56\r
+flatboot: run fill\r
+flatboot: pages=7\r
+flatboot: pages=8\r
+flatboot: exit.fill=0\r
+flatboot: begin dmesg\r
+6,0,0,-;Linux version 7.3.4\r
+ SUBSYSTEM=none\r
+4,1,1234567,-;a=b; c\r
+\r
+flatboot: end dmesg 65\r
+flatboot: complete\r
+"""
+
+
+def test_parts() -> None:
+    log = guestlog.parse(CONSOLE)
+    assert log.results == {"mark": "12345", "pages": "8", "exit.fill": "0"}
+    assert log.files == {
+        "/proc/meminfo": "MemTotal:        2051220 kB\nMemFree:         2039672 kB\n"
+    }
+    assert log.log == "[    0.000000] Linux version 7.3.4\n[    1.234567] a=b; c"
+    assert log.complete
+    assert log.panic == ""
+
+
+def test_torn_file() -> None:
+    torn = CONSOLE.replace("MemFree:  ", "MemFree:[ 1.0] boo  ")
+    assert guestlog.parse(torn).torn == ["/proc/meminfo"]
+
+
+def test_panic() -> None:
+    log = guestlog.parse("Kernel panic - not syncing: No working init found.  Try passing\n")
+    assert log.panic == "No working init found.  Try passing"
+    assert not log.complete
+
+
+def test_nothing() -> None:
+    log = guestlog.parse("")
+    assert (log.results, log.files, log.log, log.complete) == ({}, {}, "", False)
