@@ -38,6 +38,7 @@ class Qemu:
     max_cpus: int
     max_nodes: int
     min_memory: int
+    firmware: str
     phys_bits: tuple[PhysBits, ...]
 
 
@@ -155,6 +156,7 @@ def _arch(name: str, data: dict[str, Any]) -> Arch:
             max_cpus=qemu["max_cpus"],
             max_nodes=qemu["max_nodes"],
             min_memory=units.size(qemu["min_memory"]),
+            firmware=qemu["firmware"],
             phys_bits=tuple(PhysBits(units.size(p["up_to"]), p["bits"]) for p in qemu["phys_bits"]),
         ),
         counter=Counter(

@@ -328,6 +328,7 @@ def _machine_record(guest: Guest) -> record.Machine:
         qemu=guest.able.version,
         type=guest.able.machine,
         cpu=qemu.cpu_model(guest.arch, guest.machine),
+        firmware=guest.able.firmware,
         accelerator=guest.accelerator,
         host=f"{platform.machine()}, Linux {platform.release()}",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import hashlib
 import os
 import re
 import shutil
@@ -39,6 +40,7 @@ class Capabilities:
         machine: the machine type with its version, such as "pc-q35-7.2".
         max_cpus: how many CPUs the machine type takes.
         machine_options: names of the machine type's properties.
+        firmware: name and the start of the SHA-256 of what runs before the kernel; "" for none.
     """
 
     binary: str
@@ -46,6 +48,7 @@ class Capabilities:
     machine: str
     max_cpus: int
     machine_options: frozenset[str]
+    firmware: str
 
 
 class Qemu:
@@ -140,7 +143,21 @@ async def _ask(binary: str, arch: Arch, qmp: QMPClient) -> Capabilities:
         machine=found[0]["name"],
         max_cpus=found[0]["cpu-max"],
         machine_options=frozenset(option["name"] for option in options),
+        firmware=await _firmware(binary, arch.qemu.firmware),
     )
+
+
+async def _firmware(binary: str, name: str) -> str:
+    """Return *name* and the start of the hash of that file in the folders that QEMU looks in."""
+    listing = await asyncio.create_subprocess_exec(
+        binary, "-L", "help", stdout=asyncio.subprocess.PIPE
+    )
+    folders, _ = await listing.communicate()
+    for folder in folders.decode().splitlines():
+        file = Path(folder) / name
+        if file.is_file():
+            return f"{name} {hashlib.sha256(file.read_bytes()).hexdigest()[:16]}"
+    return name
 
 
 def cpu_model(arch: Arch, machine: Machine) -> str:

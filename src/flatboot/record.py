@@ -57,6 +57,7 @@ class Machine:
         qemu: QEMU's version.
         type: QEMU's machine type with its version, such as "pc-q35-7.2".
         cpu: QEMU's CPU model with its options.
+        firmware: name and the start of the SHA-256 of what runs before the kernel; "" for none.
         accelerator: "tcg" or "kvm".
         host: the host's architecture and kernel.
     """
@@ -68,6 +69,7 @@ class Machine:
     qemu: str
     type: str
     cpu: str
+    firmware: str
     accelerator: str
     host: str
 

@@ -32,6 +32,7 @@ def record(flavour: str, memory: str, to_init: int, cmdline: str = "") -> Record
             qemu="7.2.22",
             type="pc-q35-7.2",
             cpu="max",
+            firmware="bios-256k.bin 0123",
             accelerator="tcg",
             host="x86_64, Linux 6.1",
         ),

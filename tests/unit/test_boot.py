@@ -13,7 +13,7 @@ from flatboot.errors import FlatbootError, UsageError
 from flatboot.guest_run import Ended, Guest
 from flatboot.machine import machine
 
-ABLE = qemu.Capabilities("/bin/q", "7.2.22", "pc-q35-7.2", 288, frozenset())
+ABLE = qemu.Capabilities("/bin/q", "7.2.22", "pc-q35-7.2", 288, frozenset(), "")
 GUEST = Guest(
     arch=arches.load("x86_64"),
     able=ABLE,

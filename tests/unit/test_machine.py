@@ -11,7 +11,7 @@ from flatboot import arches, qemu
 from flatboot.errors import UsageError
 from flatboot.machine import Node, machine, parse_nodes
 
-ABLE = qemu.Capabilities("/bin/q", "7.2.22", "pc-q35-7.2", 288, frozenset({"dtb-randomness"}))
+ABLE = qemu.Capabilities("/bin/q", "7.2.22", "pc-q35-7.2", 288, frozenset({"dtb-randomness"}), "")
 
 
 def test_memory_and_cpus_are_spread_over_nodes() -> None:
@@ -91,6 +91,6 @@ def test_arm64_board_has_no_random_device_tree() -> None:
 
 
 def test_more_cpus_than_this_qemu_takes() -> None:
-    small = qemu.Capabilities("/bin/q", "7.2.22", "pc-q35-7.2", 8, frozenset())
+    small = qemu.Capabilities("/bin/q", "7.2.22", "pc-q35-7.2", 8, frozenset(), "")
     with pytest.raises(UsageError, match="takes at most 8 CPUs"):
         qemu.machine_arguments(arches.load("x86_64"), machine(cpus=9), small)
