@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from flatboot import build, demo, kernel_cli, machine, own_kernel, progress, tables, timeline
+from flatboot import build, demo, disk, kernel_cli, machine, own_kernel, progress, tables, timeline
 from flatboot.boot import CLOCKS, Image
 from flatboot.boot import boot as boot_once
-from flatboot.errors import UsageError
+from flatboot.errors import FlatbootError, UsageError
 from flatboot.machine import Machine
 
 _WIDTH = 100
@@ -23,6 +25,7 @@ def register(app: typer.Typer) -> None:
     app.command("demo")(run_demo)
 
 
+@disk.full_is_an_error()
 def boot(
     base: kernel_cli.Base = None,
     flavour: kernel_cli.Flavour = "flatboot",
@@ -82,9 +85,11 @@ def boot(
             on_phase=lambda phase: step.update(0, phase),
         )
     if record_file is not None:
-        record.save(record_file)
+        with _writing(record_file):
+            record.save(record_file)
     if timeline_file is not None:
-        timeline.write(record, timeline_file)
+        with _writing(timeline_file):
+            timeline.write(record, timeline_file)
     console = _console()
     if record.phases:
         console.print(tables.phase_table(record))
@@ -93,6 +98,7 @@ def boot(
     console.print(tables.summary(record))
 
 
+@disk.full_is_an_error()
 def run_demo(
     output: Annotated[Path, typer.Option(help="Folder for the records and the plot.")] = Path(
         "out/demo"
@@ -107,6 +113,15 @@ def run_demo(
 
 def _machine(arch: str, memory: str, cpus: int, nodes: str) -> Machine:
     return machine.machine(arch, memory, cpus, machine.parse_nodes(nodes))
+
+
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Turn an error of the file system within the body into a sentence about *path*."""
+    try:
+        yield
+    except OSError as error:
+        raise FlatbootError(f"cannot write {path}: {error.strerror}") from error
 
 
 def _console() -> Console:
