@@ -53,6 +53,7 @@
 #include <linux/sched/prio.h>
 #include <linux/sysfs.h>
 #include <linux/suspend.h>
+#include <linux/wait.h>
 #include <linux/workqueue.h>
 
 #include "deferred_init.h"
@@ -118,16 +119,21 @@ static enum deferred_init_mode deferred_init_mode __ro_after_init;
 static struct deferred_map __rcu *deferred_maps[MAX_NUMNODES];
 /* Held for reading by threads that work through a map, to free them: write. */
 static DECLARE_RWSEM(deferred_maps_rwsem);
-/* Nodes whose map has blocks left, and one for boot, until work items can run. */
+/* Nodes whose map has blocks left, and one for boot, until the thread runs. */
 static atomic_t deferred_nodes_left = ATOMIC_INIT(1);
 static unsigned long deferred_nr_pages;
 static struct workqueue_struct *deferred_init_wq;
 static DECLARE_COMPLETION(deferred_init_all_done);
 
-static void deferred_init_done_fn(struct work_struct *work);
-static DECLARE_WORK(deferred_init_done_work, deferred_init_done_fn);
-static void deferred_init_refill_fn(struct work_struct *work);
-static DECLARE_WORK(deferred_init_refill_work, deferred_init_refill_fn);
+/* What the deferred_init thread is asked for. */
+enum deferred_init_request {
+	DEFERRED_REQUEST_REFILL,
+	DEFERRED_REQUEST_FINISH,
+};
+
+static unsigned long deferred_init_requests;
+static struct task_struct *deferred_init_task;
+static DECLARE_WAIT_QUEUE_HEAD(deferred_init_waitq);
 
 static int __init deferred_init_param(char *str)
 {
@@ -179,21 +185,23 @@ static unsigned long deferred_claim_next(struct deferred_map *map)
 	return block;
 }
 
-/* Patching code out needs a sleeping context; growth has none to offer. */
-static void deferred_init_done_irq(struct irq_work *work)
+static void deferred_init_wake(struct irq_work *work)
 {
-	schedule_work(&deferred_init_done_work);
+	wake_up(&deferred_init_waitq);
 }
 
-static DEFINE_IRQ_WORK(deferred_init_done_irq_work, deferred_init_done_irq);
+static DEFINE_IRQ_WORK(deferred_init_irq_work, deferred_init_wake);
 
-/* Allocations that must not take zone->lock have somebody else do it. */
-static void deferred_init_refill_irq(struct irq_work *work)
+/*
+ * Have the deferred_init thread do what an allocation cannot do itself: sleep, or
+ * take zone->lock. The thread is there from boot on: a worker that had to be
+ * created just when memory runs out could not be. Any context, including NMI.
+ */
+static void deferred_init_request(enum deferred_init_request request)
 {
-	schedule_work(&deferred_init_refill_work);
+	set_bit(request, &deferred_init_requests);
+	irq_work_queue(&deferred_init_irq_work);
 }
-
-static DEFINE_IRQ_WORK(deferred_init_refill_irq_work, deferred_init_refill_irq);
 
 /*
  * Initialise the struct pages of a claimed block and hand it to the buddy
@@ -238,7 +246,7 @@ static void deferred_init_block(struct deferred_map *map, unsigned long block,
 
 	if (atomic_long_dec_and_test(&map->remaining) &&
 	    atomic_dec_and_test(&deferred_nodes_left))
-		irq_work_queue(&deferred_init_done_irq_work);
+		deferred_init_request(DEFERRED_REQUEST_FINISH);
 }
 
 static struct deferred_map *zone_deferred_map(struct zone *zone)
@@ -293,7 +301,7 @@ void __deferred_init_reserve(struct zone *zone, unsigned int order,
 	if (alloc_flags & ALLOC_NOLOCK) {
 		/* Must not spin on zone->lock, which freeing a block takes. */
 		if (free < needed / 2)
-			irq_work_queue(&deferred_init_refill_irq_work);
+			deferred_init_request(DEFERRED_REQUEST_REFILL);
 		return;
 	}
 	/* Leave it to others to fill up, to keep interrupts off for less. */
@@ -302,7 +310,7 @@ void __deferred_init_reserve(struct zone *zone, unsigned int order,
 	deferred_init_next(zone);
 }
 
-static void deferred_init_refill_fn(struct work_struct *work)
+static void deferred_init_refill(void)
 {
 	struct zone *zone;
 
@@ -536,7 +544,7 @@ static void deferred_init_free_maps(void)
 	}
 }
 
-static void deferred_init_done_fn(struct work_struct *work)
+static void deferred_init_finish(void)
 {
 	struct zone *zone;
 
@@ -557,6 +565,19 @@ static void deferred_init_done_fn(struct work_struct *work)
 	complete_all(&deferred_init_all_done);
 }
 
+static int deferred_init_main(void *unused)
+{
+	for (;;) {
+		wait_event_idle(deferred_init_waitq, READ_ONCE(deferred_init_requests));
+		if (test_and_clear_bit(DEFERRED_REQUEST_REFILL, &deferred_init_requests))
+			deferred_init_refill();
+		if (test_and_clear_bit(DEFERRED_REQUEST_FINISH, &deferred_init_requests))
+			break;
+	}
+	deferred_init_finish();
+	return 0;
+}
+
 /**
  * deferred_init_complete - initialise all that is left of the memory map
  *
@@ -573,6 +594,8 @@ int deferred_init_complete(void)
 
 	if (!static_key_enabled(&deferred_init_key))
 		return 0;
+	if (IS_ERR(deferred_init_task))
+		return PTR_ERR(deferred_init_task);
 	ret = deferred_init_start_threads(NULL);
 	if (ret)
 		return ret;
@@ -750,9 +773,12 @@ bool __init deferred_init_late(void)
 		if (!deferred_init_wq || deferred_init_start_threads(deferred_init_wq))
 			pr_warn("no threads: struct pages are initialised on demand\n");
 	}
+	deferred_init_task = kthread_run(deferred_init_main, NULL, "deferred_init");
+	if (IS_ERR(deferred_init_task))
+		pr_warn("no thread: the map cannot be completed\n");
 	/* Small machines may have used up all of it by now. */
 	if (atomic_dec_and_test(&deferred_nodes_left))
-		schedule_work(&deferred_init_done_work);
+		deferred_init_request(DEFERRED_REQUEST_FINISH);
 	return true;
 }
 
