@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from guests import Ask, Guests, results
 
-FILLED = [("512M", 1, 1), ("4G", 2, 2)]
-LONG_FILLED = [("4G", 1, 1), ("16G", 1, 1), ("16G", 2, 2)]
+FILLED = [("512M", 1, 1), ("512M", 2, 2)]
+LONG_FILLED = [("4G", 1, 1), ("4G", 2, 2), ("16G", 1, 1), ("16G", 2, 2)]
 
 
 @pytest.mark.parametrize("memory", ["2G", "64G"])

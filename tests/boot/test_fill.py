@@ -101,7 +101,7 @@ def test_matrix(guests: Guests, memory: str, nodes: int, cpus: int, size: str, m
 @pytest.mark.parametrize("size", ["4k", "thp"])
 @pytest.mark.parametrize("cpus", [1, 2])
 @pytest.mark.parametrize("nodes", [1, 2])
-@pytest.mark.parametrize("memory", ["512M", "4G"])
+@pytest.mark.parametrize("memory", ["512M", "4G", "16G"])
 def test_debug_matrix(
     guests: Guests, memory: str, nodes: int, cpus: int, size: str, mode: str
 ) -> None:
