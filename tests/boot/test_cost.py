@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from guests import Ask, Guests, results
+from guests import QUIET, Ask, Guests, results
 
 FILLED = [("512M", 1, 1), ("512M", 2, 2)]
 LONG_FILLED = [("4G", 1, 1), ("4G", 2, 2), ("16G", 1, 1), ("16G", 2, 2)]
@@ -32,7 +32,7 @@ def page_init(guests: Guests) -> float:
 
 
 def check_fill(guests: Guests, memory: str, nodes: int, cpus: int, size: str) -> None:
-    fill = (f"fill {size} {cpus}",)
+    fill = (*QUIET, f"fill {size} {cpus}")
     per_page = []
     for ask in (
         Ask("stock", memory, fill, cpus=cpus, nodes=nodes),
