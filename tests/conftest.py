@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +11,8 @@ from flatboot import build
 from flatboot.build import KernelImage
 
 BASE = "7.3"
+#: A shell that starts the tests in the background has them ignore SIGINT, and their children too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Kernels:

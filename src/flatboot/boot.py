@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import datetime
+import os
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-from flatboot import arches, guest_run, guestlog, initramfs, kvm, marks, phases, qemu, record
+from flatboot import (
+    arches,
+    functions,
+    guest_run,
+    guestlog,
+    initramfs,
+    kvm,
+    marks,
+    phases,
+    qemu,
+    record,
+)
 from flatboot.arches import Arch
 from flatboot.elf import entry_point
-from flatboot.errors import FlatbootError
-from flatboot.guest_run import Ended, Guest, Marked, Tracking
+from flatboot.errors import FlatbootError, UsageError
+from flatboot.guest_run import Counting, Ended, Guest, Marked, Tracking
 from flatboot.guestlog import GuestLog
 from flatboot.machine import Machine
 from flatboot.marks import Hit
@@ -96,6 +109,8 @@ class Boot:
             "fill 64M".
         phases: whether to find out where the time went. On the exact clock the boot is replayed
             for it, instruction by instruction the same, so it takes about twice as long.
+        functions: whether to count the instructions of each kernel function up to /init; on the
+            exact clock only.
         timeout_s: host seconds that each run of the guest may take.
         on_output: called with the console's text as it comes.
         on_phase: called with the name of each phase as it begins.
@@ -107,6 +122,7 @@ class Boot:
     cmdline: str = ""
     programs: tuple[str, ...] = ()
     phases: bool = False
+    functions: bool = False
     timeout_s: float = 600
     on_output: Callable[[str], None] | None = None
     on_phase: Callable[[str], None] = lambda phase: None
@@ -120,6 +136,7 @@ def boot(
     cmdline: str = "",
     guest: str | Sequence[str] = "init",
     phases: bool = False,
+    functions: bool = False,
     timeout_s: float = 600,
     on_output: Callable[[str], None] | None = None,
     on_phase: Callable[[str], None] = lambda phase: None,
@@ -133,6 +150,7 @@ def boot(
         cmdline: see ``Boot``.
         guest: the programs of ``Boot``, one or a list of them; "init" stands for none.
         phases: see ``Boot``.
+        functions: see ``Boot``.
         timeout_s: see ``Boot``.
         on_output: see ``Boot``.
         on_phase: see ``Boot``.
@@ -140,11 +158,22 @@ def boot(
     Raises:
         GuestFailed: the guest panicked, hung, printed nothing or failed; or QEMU died.
         FlatbootError: QEMU or the compiler is missing or too old.
-        UsageError: the machine or a guest program is not possible.
+        UsageError: the machine, a guest program or what is asked of the clock is not possible.
     """
     listed = (guest,) if isinstance(guest, str) else tuple(guest)
     programs = tuple(program for program in listed if program != "init")
-    wanted = Boot(image, machine, clock, cmdline, programs, phases, timeout_s, on_output, on_phase)
+    wanted = Boot(
+        image,
+        machine,
+        clock,
+        cmdline,
+        programs,
+        phases,
+        functions,
+        timeout_s,
+        on_output,
+        on_phase,
+    )
     with sigterm_raises():
         return asyncio.run(measure(wanted))
 
@@ -152,6 +181,8 @@ def boot(
 async def measure(wanted: Boot) -> Record:
     """Carry out one boot; ``boot`` says what it raises."""
     began = time.monotonic()
+    if wanted.functions and wanted.clock != "exact":
+        raise UsageError("functions are counted on the exact clock only: take that one")
     arch = arches.load(wanted.machine.arch)
     kernel = _boot_file(wanted.image, arch)
     able = await qemu.capabilities(arch)
@@ -173,7 +204,9 @@ async def measure(wanted: Boot) -> Record:
             guest = dataclasses.replace(guest, accelerator="kvm")
         notes: list[str] = []
         tracking = _tracking(wanted, guest, notes) if wanted.phases else None
-        ended, marked = await _run(guest, tracking)
+        with _counting(wanted, guest, notes) as (guest, counts):
+            ended, marked = await _run(guest, tracking)
+            by_function = counts()
     log = _judged(ended, guest)
     to_init, ns_per_tick = _clocked(log, guest)
     broken = _breakdown(marked, guest, to_init, ns_per_tick) if marked else Breakdown([], [], [])
@@ -202,6 +235,7 @@ async def measure(wanted: Boot) -> Record:
         console=ended.console.replace("\r\n", "\n"),
         log=log.log,
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        functions=by_function,
     )
 
 
@@ -232,6 +266,30 @@ def _tracking(wanted: Boot, guest: Guest, notes: list[str]) -> Tracking | None:
     return Tracking(specs, marks.Symbols(system_map.read_text()), init, wanted.on_phase)
 
 
+@contextlib.contextmanager
+def _counting(
+    wanted: Boot, guest: Guest, notes: list[str]
+) -> Iterator[tuple[Guest, Callable[[], dict[str, int]]]]:
+    """Yield the guest as it is to be run, and what returns the counts by function afterwards."""
+    system_map = wanted.image.system_map
+    if wanted.functions and not system_map.is_file():
+        notes.append(f"there is no {system_map}, so there are no functions")
+    if not wanted.functions or not system_map.is_file():
+        yield guest, dict
+        return
+    init = entry_point(initramfs.compiled("init", guest.arch))
+    with guest_run.memory_file("counts") as out:
+        counting = Counting(functions.plugin(guest.able), init, out)
+
+        def read() -> dict[str, int]:
+            counts = os.pread(out, os.fstat(out).st_size, 0).decode()
+            if not counts:
+                notes.append("QEMU's plugin did not see /init, so there are no functions")
+            return functions.read(counts, marks.Symbols(system_map.read_text()), guest.arch)
+
+        yield dataclasses.replace(guest, counting=counting), read
+
+
 async def _run(guest: Guest, tracking: Tracking | None) -> tuple[Ended, Marked | None]:
     if tracking is None:
         return await guest_run.run(guest), None
@@ -244,7 +302,8 @@ async def _run(guest: Guest, tracking: Tracking | None) -> tuple[Ended, Marked |
         ended = await guest_run.run(guest, record_to)
         if not guestlog.parse(ended.console).complete:
             return ended, None
-        return ended, await guest_run.run_again(guest, tracking, record_to)
+        again = dataclasses.replace(guest, counting=None)
+        return ended, await guest_run.run_again(again, tracking, record_to)
 
 
 def _judged(ended: Ended, guest: Guest) -> GuestLog:

@@ -32,6 +32,15 @@ _SEED = "1"
 
 
 @dataclass(frozen=True)
+class Counting:
+    """What counting by function needs: QEMU's plugin, /init's address, the open file to write."""
+
+    plugin: Path
+    init: int
+    out: int
+
+
+@dataclass(frozen=True)
 class Guest:
     """What is to be run.
 
@@ -46,6 +55,7 @@ class Guest:
         exact: whether instructions are counted.
         timeout_s: host seconds that a run may take.
         on_output: called with the console's text as it comes.
+        counting: how instructions are counted by function; None if they are not.
     """
 
     arch: Arch
@@ -58,6 +68,7 @@ class Guest:
     exact: bool
     timeout_s: float
     on_output: Callable[[str], None] | None
+    counting: Counting | None = None
 
 
 @dataclass(frozen=True)
@@ -236,7 +247,12 @@ async def _panicked(running: qemu.Qemu) -> None:
 
 
 def _files(guest: Guest, log: int | None) -> tuple[int, ...]:
-    return (guest.initrd,) if log is None else (guest.initrd, log)
+    files = [guest.initrd]
+    if log is not None:
+        files.append(log)
+    if guest.counting is not None:
+        files.append(guest.counting.out)
+    return tuple(files)
 
 
 def _command(guest: Guest, mode: str = "", log: int = -1) -> list[str]:
@@ -257,6 +273,10 @@ def _command(guest: Guest, mode: str = "", log: int = -1) -> list[str]:
         command += ["-accel", "tcg,thread=multi"]
     else:
         command += ["-accel", guest.accelerator]
+    if guest.counting is not None:
+        counting = guest.counting
+        out = f"/proc/self/fd/{counting.out}"
+        command += ["-plugin", f"{counting.plugin},out={out},entry={counting.init:#x}"]
     command += qemu.machine_arguments(guest.arch, guest.machine, guest.able)
     command += ["-kernel", str(guest.kernel), "-append", guest.cmdline]
     return [*command, "-initrd", f"/proc/self/fd/{guest.initrd}"]

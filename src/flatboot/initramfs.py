@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import shlex
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from flatboot import atomic, paths
+from flatboot import cprogram
 from flatboot.arches import Arch
-from flatboot.errors import FlatbootError, UsageError
+from flatboot.errors import UsageError
 
 SOURCES = Path(__file__).parent / "guest"
 _FLAGS = ("-static", "-O2", "-s", "-Wall", "-Wextra", "-Werror")
@@ -76,15 +74,7 @@ def compiled(name: str, arch: Arch) -> Path:
     """
     compiler = f"{arch.cross_compile}gcc"
     flags = [*_FLAGS, *((f"-Wl,-e,{_ENTRY}",) if name == "init" else ())]
-    source = SOURCES / f"{name}.c"
-    digest = hashlib.sha256(repr((_version(compiler), flags)).encode())
-    for path in (source, *sorted(SOURCES.glob("*.h"))):
-        digest.update(path.read_bytes())
-    final = paths.cache() / "guest" / f"{name}-{arch.name}-{digest.hexdigest()[:16]}"
-    if not final.exists():
-        with atomic.new_file(final) as temporary:
-            _run([compiler, *flags, "-o", str(temporary), str(source)])
-    return final
+    return cprogram.compiled(f"guest/{name}-{arch.name}", compiler, flags, SOURCES / f"{name}.c")
 
 
 def archive(files: Mapping[str, tuple[int, bytes]]) -> bytes:
@@ -104,17 +94,3 @@ def archive(files: Mapping[str, tuple[int, bytes]]) -> bytes:
         out += content
         out += b"\0" * (-len(out) % 4)
     return bytes(out)
-
-
-def _version(compiler: str) -> str:
-    return _run([compiler, "--version"]).splitlines()[0]
-
-
-def _run(command: list[str]) -> str:
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except FileNotFoundError as error:
-        raise FlatbootError(f"{command[0]} is not there: install it to make guests") from error
-    if done.returncode:
-        raise FlatbootError(f"{shlex.join(command)} failed:\n{done.stderr.rstrip()}")
-    return done.stdout

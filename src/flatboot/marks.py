@@ -60,7 +60,7 @@ class Symbols:
         ordered: list[tuple[int, str]] = []
         for line in text.splitlines():
             address, kind, name = line.split(maxsplit=2)
-            if kind in "TtWw" or name == "_text":
+            if kind in "TtWw" or name in ("_text", "_end"):
                 self._by_name.setdefault(_CLONE.sub("", name), int(address, 16))
                 ordered.append((int(address, 16), name))
         ordered.sort()
@@ -102,13 +102,14 @@ def places(specs: Sequence[MarkSpec], arch: Arch, symbols: Symbols) -> dict[int,
         addresses = (symbols.address(name) for name in spec.functions)
         address = next((a for a in addresses if a is not None), None)
         if address is not None and spec.physical:
-            address = _physical(address, arch, symbols)
+            address = physical(address, arch, symbols)
         if address is not None:
             found[address] = spec
     return found
 
 
-def _physical(address: int, arch: Arch, symbols: Symbols) -> int | None:
+def physical(address: int, arch: Arch, symbols: Symbols) -> int | None:
+    """Return where *address* lies before the kernel maps itself; None if that is unknown."""
     virtual = arch.physical.virtual
     base = symbols.address(virtual) if isinstance(virtual, str) else virtual
     return None if base is None else address - base + arch.physical.physical

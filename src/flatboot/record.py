@@ -13,7 +13,7 @@ from typing import Any
 from flatboot import atomic
 from flatboot.errors import FlatbootError
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 @dataclass(frozen=True)
@@ -115,6 +115,8 @@ class Record:
         console: all that came out of the guest's console.
         log: the kernel log at the end, a line a message, with time stamps.
         created: date and time (UTC) of the boot, ISO 8601.
+        functions: instructions of each kernel function up to /init, most first; empty if not asked
+            for.
         schema: version of this layout.
     """
 
@@ -133,6 +135,7 @@ class Record:
     console: str
     log: str
     created: str
+    functions: dict[str, int] = field(default_factory=dict)
     schema: int = field(default=SCHEMA)
 
     @property
@@ -188,7 +191,10 @@ def _build(kind: Any, data: Any) -> Any:
         unknown = set(data) - set(hints)
         if unknown:
             raise ValueError(f"unknown field {sorted(unknown)[0]!r}")
-        return kind(**{name: _build(hints[name], data[name]) for name in hints})  # type: ignore[operator]
+        # Fields that came with a later schema have a default.
+        later = {item.name for item in dataclasses.fields(kind) if _has_default(item)} - set(data)
+        names = [name for name in hints if name not in later]
+        return kind(**{name: _build(hints[name], data[name]) for name in names})  # type: ignore[operator]
     if isinstance(kind, types.GenericAlias):
         inner = kind.__args__
         if kind.__origin__ is list:
@@ -199,3 +205,7 @@ def _build(kind: Any, data: Any) -> Any:
     if not isinstance(data, kind):
         raise ValueError(f"{data!r} is no {kind.__name__}")
     return data
+
+
+def _has_default(item: dataclasses.Field[Any]) -> bool:
+    return (item.default, item.default_factory) != (dataclasses.MISSING, dataclasses.MISSING)

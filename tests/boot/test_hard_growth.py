@@ -85,6 +85,7 @@ def test_a_memory_block_goes_offline_and_comes_back(
             config,
             memory,
             cpus,
+            f"poke await listed {block} online",
             "poke show before /proc/meminfo",
             f"poke write offline {block} offline",
             f"poke show offline {block}",

@@ -6,17 +6,19 @@
  * each node are initialised late in boot, and boot waits for it. Here nobody
  * waits: a block of the memory map is initialised when an allocation needs its
  * pages (deferred_init=lazy), or by idle-priority threads behind user space
- * (deferred_init=background).
+ * (deferred_init=background). All zones of a node are deferred, but for the first
+ * section of each.
  *
  * The unit is a block of MAX_ORDER_NR_PAGES, aligned to its size. The buddy
  * allocator never looks across such a boundary, so blocks can be initialised in
  * any order and by any number of CPUs at the same time. Two rules make the rest
  * of the kernel safe:
  *
- *  - Only a block that is free as a whole is ever deferred. A block with a
- *    reserved page, a hole or a zone boundary in it is initialised before the
- *    allocator comes up. So no page in use, and none that may be freed later
- *    without having been allocated first, has a struct page that is pending.
+ *  - Only a block that is free as a whole is ever deferred, but for the memory
+ *    map itself (see below). A block with a reserved page, a hole or a zone
+ *    boundary in it is initialised before the allocator comes up. So no page in
+ *    use, and none that may be freed later without having been allocated first,
+ *    has a struct page that is pending.
  *  - A pending block counts as free memory: in managed_pages, NR_FREE_PAGES and
  *    all that is derived from them. NR_DEFERRED tells how much of NR_FREE_PAGES
  *    it is. Whoever gates reclaim looks at the sum, whoever wants a page from a
@@ -32,6 +34,17 @@
  * There is no lock: the claim is one atomic operation, and the work is done with
  * interrupts as the caller has them. Somebody who is interrupted in the middle
  * of a block keeps nobody from claiming the next one.
+ *
+ * What boot allocates for good is as large as memory demands: hash tables, and
+ * above all the memory map, a 64th of which are struct pages of its own. It is
+ * reserved and never gets into a free list, but whoever works on the memory map
+ * looks at them: hugetlb when it gives part of it back, memory hotplug when it
+ * removes it. The rule for these reserved blocks is: the struct page of a page
+ * that holds initialised struct pages is initialised. So a block's initialisation
+ * includes the reserved block that holds it. They are pending and never unclaimed,
+ * and are initialised under a lock with interrupts off, so that a walker of pfns
+ * that comes across one has it initialised and goes on; it never sees one that
+ * is pending.
  */
 #define pr_fmt(fmt) "deferred_init: " fmt
 
@@ -47,12 +60,14 @@
 #include <linux/mm.h>
 #include <linux/padata.h>
 #include <linux/page-isolation.h>
+#include <linux/pgtable.h>
 #include <linux/rcupdate.h>
 #include <linux/rwsem.h>
 #include <linux/sched.h>
 #include <linux/sched/prio.h>
 #include <linux/sysfs.h>
 #include <linux/suspend.h>
+#include <linux/unroll.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 
@@ -87,16 +102,18 @@ static const char * const deferred_init_modes[] = {
 };
 
 /**
- * struct deferred_map - blocks of one node that are left to initialise
- * @zone: the node's highest zone, to which all of them belong
+ * struct deferred_map - blocks of one zone that are left to initialise
+ * @zone: the zone
  * @base_pfn: pfn of block 0
  * @nr_blocks: number of blocks from there to the end of the zone
- * @bytes: size of this structure and its bitmaps, for freeing it
- * @unclaimed: a set bit for each block that nobody works on yet
+ * @bytes: size of a bitmap
+ * @unclaimed: a set bit for each free block that nobody works on yet
  * @pending: a set bit for each block with struct pages that must not be read
+ * @reserved: a set bit for each block that is reserved, and was pending once
+ * @next: next map; maps of the same node follow each other
  * @cursor: no block below is unclaimed
  * @remaining: number of blocks that are not in the free lists yet
- * @next: links the maps that are being freed
+ * @reserved_lock: held while a reserved block is initialised
  *
  * Found under rcu_read_lock(), or with deferred_maps_rwsem held.
  */
@@ -107,20 +124,24 @@ struct deferred_map {
 	size_t		bytes;
 	unsigned long	*unclaimed;
 	unsigned long	*pending;
+	unsigned long	*reserved;
+	struct deferred_map *next;
 	unsigned long	cursor ____cacheline_aligned_in_smp;
 	atomic_long_t	remaining;
-	struct deferred_map *next;
+	raw_spinlock_t	reserved_lock;
 };
 
 DEFINE_STATIC_KEY_FALSE(deferred_init_key);
 EXPORT_SYMBOL_GPL(deferred_init_key);
 
 static enum deferred_init_mode deferred_init_mode __ro_after_init;
-static struct deferred_map __rcu *deferred_maps[MAX_NUMNODES];
+static struct deferred_map __rcu *deferred_maps;
 /* Held for reading by threads that work through a map, to free them: write. */
 static DECLARE_RWSEM(deferred_maps_rwsem);
-/* Nodes whose map has blocks left, and one for boot, until the thread runs. */
-static atomic_t deferred_nodes_left = ATOMIC_INIT(1);
+/* Maps that have blocks left, and one for boot, until the thread runs. */
+static atomic_t deferred_maps_left = ATOMIC_INIT(1);
+/* Some reserved blocks are pending. */
+static bool deferred_reserved __ro_after_init;
 static unsigned long deferred_nr_pages;
 static struct workqueue_struct *deferred_init_wq;
 static DECLARE_COMPLETION(deferred_init_all_done);
@@ -203,6 +224,170 @@ static void deferred_init_request(enum deferred_init_request request)
 	irq_work_queue(&deferred_init_irq_work);
 }
 
+/**
+ * deferred_init_write - write struct pages in their final state
+ * @zone: their zone
+ * @pfn: the first pfn, of one section with all others
+ * @nr_pages: number of pages
+ * @reserved: reserved pages; otherwise free ones, as the buddy allocator keeps them
+ *
+ * Pages that are all alike but for their place: each word of them is written once.
+ *
+ * Context: any; nobody else may know of the struct pages yet.
+ * Return: true.
+ */
+bool __meminit deferred_init_write(struct zone *zone, unsigned long pfn,
+				   unsigned long nr_pages, bool reserved)
+{
+	unsigned long words[sizeof(struct page) / sizeof(long)];
+	struct page template, *page = pfn_to_page(pfn), *end = page + nr_pages;
+	int i;
+
+	__init_single_page(&template, pfn, zone_idx(zone), zone_to_nid(zone));
+	if (reserved)
+		__set_bit(PG_reserved, &template.flags.f);
+	else
+		set_page_count(&template, 0);
+	memcpy(words, &template, sizeof(words));
+
+	for (; page < end; page++) {
+		unrolled_full
+		for (i = 0; i < ARRAY_SIZE(words); i++)
+			((unsigned long *)page)[i] = words[i];
+		INIT_LIST_HEAD(&page->lru);
+#ifdef WANT_PAGE_VIRTUAL
+		set_page_address(page, page_to_virt(page));
+#endif
+	}
+	return true;
+}
+
+/**
+ * deferred_init_free - hand a block of fresh struct pages to the buddy allocator
+ * @page: first page of a block of the largest order, free and written by
+ *        deferred_init_write()
+ *
+ * Context: boot, with memory that is not in managed_pages yet.
+ * Return: true.
+ */
+bool __init deferred_init_free(struct page *page)
+{
+	atomic_long_add(MAX_ORDER_NR_PAGES, &page_zone(page)->managed_pages);
+	__free_pages_core(page, MAX_PAGE_ORDER, MEMINIT_DEFERRED);
+	return true;
+}
+
+static void deferred_init_block_pages(struct zone *zone, unsigned long pfn, bool reserved)
+{
+	unsigned long end_pfn = pfn + MAX_ORDER_NR_PAGES;
+
+	deferred_init_write(zone, pfn, MAX_ORDER_NR_PAGES, reserved);
+	for (; pfn < end_pfn; pfn += pageblock_nr_pages)
+		init_pageblock_migratetype(pfn_to_page(pfn), MIGRATE_MOVABLE, false);
+}
+
+/* Block of @pfn, or a number past the last block if it is not in the map. */
+static unsigned long deferred_pfn_block(const struct deferred_map *map,
+					unsigned long pfn)
+{
+	return (pfn - map->base_pfn) / MAX_ORDER_NR_PAGES;
+}
+
+static struct deferred_map *deferred_find_reserved(unsigned long pfn)
+{
+	struct deferred_map *map;
+	unsigned long block;
+
+	for (map = rcu_dereference_check(deferred_maps,
+					 lockdep_is_held(&deferred_maps_rwsem));
+	     map; map = map->next) {
+		block = deferred_pfn_block(map, pfn);
+		if (block < map->nr_blocks && test_bit(block, map->reserved))
+			return map;
+	}
+	return NULL;
+}
+
+/* Initialise the struct pages of a reserved block, and return when they are. */
+static void deferred_init_reserved_block(struct deferred_map *map,
+					 unsigned long block)
+{
+	guard(raw_spinlock_irqsave)(&map->reserved_lock);
+	if (!test_bit(block, map->pending))
+		return;
+	deferred_init_block_pages(map->zone, deferred_block_pfn(map, block), true);
+	/* Pairs with test_bit_acquire() in its callers. */
+	clear_bit_unlock(block, map->pending);
+}
+
+#ifdef CONFIG_SPARSEMEM_VMEMMAP
+/* The pfn of the page that holds the struct page at @page, 0 if there is none. */
+static unsigned long deferred_memmap_pfn(const struct page *page)
+{
+	unsigned long addr = (unsigned long)page;
+	pgd_t *pgd = pgd_offset_k(addr);
+	p4d_t *p4d;
+	pud_t *pudp, pud;
+	pmd_t *pmdp, pmd;
+	pte_t pte;
+
+	if (pgd_none(*pgd))
+		return 0;
+	p4d = p4d_offset(pgd, addr);
+	if (p4d_none(*p4d))
+		return 0;
+	pudp = pud_offset(p4d, addr);
+	pud = pudp_get(pudp);
+	/* Blocks of the memory map are mapped by smaller entries. */
+	if (pud_none(pud) || pud_leaf(pud))
+		return 0;
+	pmdp = pmd_offset(pudp, addr);
+	pmd = pmdp_get(pmdp);
+	if (pmd_none(pmd))
+		return 0;
+	if (pmd_leaf(pmd))
+		return pmd_pfn(pmd) + PFN_DOWN(addr & ~PMD_MASK);
+	pte = ptep_get(pte_offset_kernel(pmdp, addr));
+	return pte_present(pte) ? pte_pfn(pte) : 0;
+}
+#else
+static unsigned long deferred_memmap_pfn(const struct page *page)
+{
+	return PHYS_PFN(__pa(page));
+}
+#endif
+
+/*
+ * Initialise the struct page of the page that holds the struct page at @page,
+ * and the struct page of the page that holds that one, and so on: a page of the
+ * memory map may hold its own struct page, so this ends there at the latest.
+ */
+static void deferred_init_memmap(const struct page *page)
+{
+	struct deferred_map *map;
+	unsigned long pfn, block;
+
+	while ((pfn = deferred_memmap_pfn(page))) {
+		map = deferred_find_reserved(pfn);
+		if (!map)
+			return;
+		block = deferred_pfn_block(map, pfn);
+		if (!test_bit_acquire(block, map->pending))
+			return;
+		deferred_init_reserved_block(map, block);
+		page = pfn_to_page(deferred_block_pfn(map, block));
+	}
+}
+
+/* The same for all struct pages of a block, wherever it is. */
+static void deferred_init_block_memmap(unsigned long pfn)
+{
+	if (!deferred_reserved)
+		return;
+	deferred_init_memmap(pfn_to_page(pfn));
+	deferred_init_memmap(pfn_to_page(pfn + MAX_ORDER_NR_PAGES - 1));
+}
+
 /*
  * Initialise the struct pages of a claimed block and hand it to the buddy
  * allocator. The caller holds rcu_read_lock(), so that whoever waits for a block
@@ -213,47 +398,40 @@ static void deferred_init_block(struct deferred_map *map, unsigned long block,
 {
 	struct zone *zone = map->zone;
 	unsigned long pfn = deferred_block_pfn(map, block);
-	unsigned long end_pfn = pfn + MAX_ORDER_NR_PAGES;
-	struct page *first = pfn_to_page(pfn), *page = first;
-	int nid = zone_to_nid(zone), zid = zone_idx(zone);
+	struct page *page = pfn_to_page(pfn);
 
-	trace_deferred_init_block(nid, pfn, MAX_ORDER_NR_PAGES,
+	trace_deferred_init_block(zone_to_nid(zone), pfn, MAX_ORDER_NR_PAGES,
 				  item == DEFERRED_INIT_DEMAND);
 
-	for (; pfn < end_pfn; pfn++, page++)
-		__init_single_page(page, pfn, zid, nid);
-	for (page = first; page < first + MAX_ORDER_NR_PAGES; page += pageblock_nr_pages)
-		init_pageblock_migratetype(page, MIGRATE_MOVABLE, false);
+	deferred_init_block_memmap(pfn);
+	deferred_init_block_pages(zone, pfn, false);
 
-	/* Pairs with test_bit_acquire() in __deferred_init_pending(). */
+	/* Pairs with test_bit_acquire() in deferred_map_pending(). */
 	clear_bit_unlock(block, map->pending);
 
 	/* Whoever asked for it needs a block in the free lists. */
 	if (item == DEFERRED_INIT_DEMAND)
-		accept_memory(page_to_phys(first), PAGE_SIZE << MAX_PAGE_ORDER);
+		accept_memory(page_to_phys(page), PAGE_SIZE << MAX_PAGE_ORDER);
 
 	/*
-	 * The block moves from the deferred to the buddy part of NR_FREE_PAGES,
-	 * and is in managed_pages already. In this order nobody sees less free
-	 * memory than there is: that could start reclaim too early.
+	 * The block moves from the deferred to the buddy part of NR_FREE_PAGES.
+	 * In this order nobody sees less free memory than there is: that could
+	 * start reclaim too early.
 	 */
-	__free_pages_core(first, MAX_PAGE_ORDER, MEMINIT_EARLY);
-	atomic_long_sub(MAX_ORDER_NR_PAGES, &zone->managed_pages);
+	__free_pages_core(page, MAX_PAGE_ORDER, MEMINIT_DEFERRED);
 	mod_zone_page_state(zone, NR_DEFERRED, -(long)MAX_ORDER_NR_PAGES);
 	mod_zone_page_state(zone, NR_FREE_PAGES, -(long)MAX_ORDER_NR_PAGES);
 	mod_zone_page_state(zone, NR_FREE_PAGES_BLOCKS, -(long)MAX_ORDER_NR_PAGES);
 	count_vm_events(item, MAX_ORDER_NR_PAGES);
 
 	if (atomic_long_dec_and_test(&map->remaining) &&
-	    atomic_dec_and_test(&deferred_nodes_left))
+	    atomic_dec_and_test(&deferred_maps_left))
 		deferred_init_request(DEFERRED_REQUEST_FINISH);
 }
 
 static struct deferred_map *zone_deferred_map(struct zone *zone)
 {
-	struct deferred_map *map = rcu_dereference(deferred_maps[zone_to_nid(zone)]);
-
-	return map && map->zone == zone ? map : NULL;
+	return rcu_dereference(zone->deferred_map);
 }
 
 /*
@@ -362,8 +540,17 @@ static bool deferred_map_pending(struct deferred_map *map, unsigned long pfn)
 
 	if (!map || pfn < map->base_pfn)
 		return false;
-	block = (pfn - map->base_pfn) / MAX_ORDER_NR_PAGES;
-	return block < map->nr_blocks && test_bit_acquire(block, map->pending);
+	block = deferred_pfn_block(map, pfn);
+	if (block >= map->nr_blocks || !test_bit_acquire(block, map->pending))
+		return false;
+	if (!test_bit(block, map->reserved))
+		return true;
+	/* Whom this one interrupted may hold the lock. */
+	if (in_nmi())
+		return true;
+	deferred_init_reserved_block(map, block);
+	deferred_init_block_memmap(deferred_block_pfn(map, block));
+	return false;
 }
 
 bool __deferred_init_zone_pending(struct zone *zone, unsigned long pfn)
@@ -374,12 +561,12 @@ bool __deferred_init_zone_pending(struct zone *zone, unsigned long pfn)
 
 bool __deferred_init_pending(unsigned long pfn)
 {
-	int nid;
+	struct deferred_map *map;
 
-	/* The nodes' ranges may overlap, but a block is pending in one map only. */
+	/* Zones' ranges may overlap, but a block is pending in one map only. */
 	guard(rcu)();
-	for_each_online_node(nid) {
-		if (deferred_map_pending(rcu_dereference(deferred_maps[nid]), pfn))
+	for (map = rcu_dereference(deferred_maps); map; map = map->next) {
+		if (deferred_map_pending(map, pfn))
 			return true;
 	}
 	return false;
@@ -397,16 +584,25 @@ static bool deferred_init_map_range(struct deferred_map *map,
 	if (start_pfn >= end_pfn)
 		return false;
 
-	block = (start_pfn - map->base_pfn) / MAX_ORDER_NR_PAGES;
-	end = DIV_ROUND_UP(end_pfn - map->base_pfn, MAX_ORDER_NR_PAGES);
+	block = deferred_pfn_block(map, start_pfn);
+	end = deferred_pfn_block(map, end_pfn - 1) + 1;
 	for (; block < end; block++) {
 		scoped_guard(rcu) {
 			if (test_and_clear_bit(block, map->unclaimed))
 				deferred_init_block(map, block, DEFERRED_INIT_DEMAND);
+			else if (test_bit(block, map->reserved))
+				deferred_map_pending(map, deferred_block_pfn(map, block));
 		}
 		cond_resched();
 	}
 	return true;
+}
+
+/* The list of maps, for those who hold deferred_maps_rwsem. */
+static struct deferred_map *deferred_first_map(void)
+{
+	return rcu_dereference_protected(deferred_maps,
+					 lockdep_is_held(&deferred_maps_rwsem));
 }
 
 /**
@@ -425,18 +621,13 @@ void deferred_init_range(unsigned long start_pfn, unsigned long nr_pages)
 	unsigned long end_pfn = start_pfn + nr_pages;
 	struct deferred_map *map;
 	bool overlaps = false;
-	int nid;
 
 	if (!static_branch_unlikely(&deferred_init_key))
 		return;
 
 	scoped_guard(rwsem_read, &deferred_maps_rwsem) {
-		for_each_online_node(nid) {
-			map = rcu_dereference_protected(deferred_maps[nid],
-							lockdep_is_held(&deferred_maps_rwsem));
-			if (map)
-				overlaps |= deferred_init_map_range(map, start_pfn, end_pfn);
-		}
+		for (map = deferred_first_map(); map; map = map->next)
+			overlaps |= deferred_init_map_range(map, start_pfn, end_pfn);
 	}
 	/* Blocks that others claimed: they work inside an RCU read-side section. */
 	if (overlaps)
@@ -478,9 +669,7 @@ static int deferred_init_thread(void *data)
 		sched_set_normal(current, MAX_NICE);
 
 	guard(rwsem_read)(&deferred_maps_rwsem);
-	map = rcu_dereference_protected(deferred_maps[thread->nid],
-					lockdep_is_held(&deferred_maps_rwsem));
-	if (map) {
+	for (map = deferred_first_map(); map; map = map->next) {
 		unsigned long start = READ_ONCE(map->cursor);
 		struct padata_mt_job job = {
 			.thread_fn	= deferred_init_job,
@@ -493,7 +682,8 @@ static int deferred_init_thread(void *data)
 			.wq		= thread->wq,
 		};
 
-		padata_do_multithreaded(&job);
+		if (zone_to_nid(map->zone) == thread->nid)
+			padata_do_multithreaded(&job);
 	}
 	kfree(thread);
 	return 0;
@@ -503,11 +693,14 @@ static int deferred_init_start_threads(struct workqueue_struct *wq)
 {
 	struct deferred_thread *thread;
 	struct task_struct *task;
-	int nid;
+	struct deferred_map *map;
+	int nid = NUMA_NO_NODE;
 
-	for_each_node_state(nid, N_MEMORY) {
-		if (!rcu_access_pointer(deferred_maps[nid]))
+	guard(rwsem_read)(&deferred_maps_rwsem);
+	for (map = deferred_first_map(); map; map = map->next) {
+		if (zone_to_nid(map->zone) == nid)
 			continue;
+		nid = zone_to_nid(map->zone);
 		thread = kmalloc_obj(*thread);
 		if (!thread)
 			return -ENOMEM;
@@ -522,25 +715,46 @@ static int deferred_init_start_threads(struct workqueue_struct *wq)
 	return 0;
 }
 
+static void deferred_init_free_map(struct deferred_map *map)
+{
+	if (map->reserved)
+		free_pages_exact(map->reserved, map->bytes);
+	if (map->pending)
+		free_pages_exact(map->pending, map->bytes);
+	if (map->unclaimed)
+		free_pages_exact(map->unclaimed, map->bytes);
+	free_pages_exact(map, sizeof(*map));
+}
+
 /* Free all maps; waits for threads and readers that still look at one. */
 static void deferred_init_free_maps(void)
 {
-	struct deferred_map *map, *maps = NULL;
-	int nid;
+	struct deferred_map *map, *next;
 
 	guard(rwsem_write)(&deferred_maps_rwsem);
-	for_each_node(nid) {
-		map = rcu_replace_pointer(deferred_maps[nid], NULL,
-					  lockdep_is_held(&deferred_maps_rwsem));
-		if (map) {
-			map->next = maps;
-			maps = map;
-		}
-	}
+	map = rcu_replace_pointer(deferred_maps, NULL,
+				  lockdep_is_held(&deferred_maps_rwsem));
+	for (next = map; next; next = next->next)
+		RCU_INIT_POINTER(next->zone->deferred_map, NULL);
 	synchronize_rcu();
-	while ((map = maps)) {
-		maps = map->next;
-		free_pages_exact(map, map->bytes);
+	for (; map; map = next) {
+		next = map->next;
+		deferred_init_free_map(map);
+	}
+}
+
+/* Reserved blocks that hold no struct pages, or only those of holes, are left. */
+static void deferred_init_reserved_rest(void)
+{
+	struct deferred_map *map;
+	unsigned long block;
+
+	guard(rwsem_read)(&deferred_maps_rwsem);
+	for (map = deferred_first_map(); map; map = map->next) {
+		for_each_set_bit(block, map->pending, map->nr_blocks) {
+			deferred_init_reserved_block(map, block);
+			cond_resched();
+		}
 	}
 }
 
@@ -548,6 +762,8 @@ static void deferred_init_finish(void)
 {
 	struct zone *zone;
 
+	deferred_init_reserved_rest();
+	deferred_zero_finish();
 	static_branch_disable(&deferred_init_key);
 	deferred_init_free_maps();
 	if (deferred_init_wq)
@@ -602,6 +818,148 @@ int deferred_init_complete(void)
 	return wait_for_completion_killable(&deferred_init_all_done) ? -EINTR : 0;
 }
 
+/**
+ * deferred_init_wanted - is boot to leave behind what grows with memory?
+ *
+ * Context: boot, after early parameters.
+ * Return: true with deferred_init=lazy or background.
+ */
+bool __meminit deferred_init_wanted(void)
+{
+	/* Scratch memory, free but MIGRATE_CMA, would need its own care. */
+	return deferred_init_mode != DEFERRED_MODE_WAIT && !is_kho_boot();
+}
+
+/* Whole blocks that boot allocated and never frees. */
+struct deferred_range {
+	unsigned long start_pfn;
+	unsigned long end_pfn;
+};
+
+static struct deferred_range deferred_ranges[MAX_NUMNODES + DEFERRED_ZERO_TABLES] __initdata;
+static unsigned int deferred_nr_ranges __initdata;
+static phys_addr_t deferred_memmap_start __initdata;
+static phys_addr_t deferred_memmap_next __initdata;
+static phys_addr_t deferred_memmap_end __initdata;
+
+/**
+ * deferred_init_skip_reserved - leave struct pages of reserved memory uninitialised
+ * @start: start of memory that is reserved and stays so
+ * @end: its end
+ *
+ * Context: early boot, before struct pages of reserved memory are initialised.
+ */
+void __init deferred_init_skip_reserved(phys_addr_t start, phys_addr_t end)
+{
+	unsigned long start_pfn = ALIGN(PFN_UP(start), MAX_ORDER_NR_PAGES);
+	unsigned long end_pfn = ALIGN_DOWN(PFN_DOWN(end), MAX_ORDER_NR_PAGES);
+
+	if (start_pfn >= end_pfn || deferred_nr_ranges == ARRAY_SIZE(deferred_ranges) ||
+	    memblock_reserved_mark_noinit(PFN_PHYS(start_pfn), PFN_PHYS(end_pfn - start_pfn)))
+		return;
+	deferred_ranges[deferred_nr_ranges].start_pfn = start_pfn;
+	deferred_ranges[deferred_nr_ranges].end_pfn = end_pfn;
+	deferred_nr_ranges++;
+}
+
+/**
+ * deferred_init_memmap_begin - get the memory for a node's memory map in one piece
+ * @nid: the node
+ * @size: of the memory map, in bytes
+ *
+ * One piece makes for few memory ranges, and leaves most of the struct pages
+ * that it has of its own to be initialised on demand.
+ *
+ * Context: early boot, before struct pages are initialised.
+ */
+void __init deferred_init_memmap_begin(int nid, unsigned long size)
+{
+	const unsigned long align = max(PAGE_SIZE << MAX_PAGE_ORDER, PMD_SIZE);
+	void *start;
+
+	if (!deferred_init_wanted() || !IS_ENABLED(CONFIG_SPARSEMEM_VMEMMAP) ||
+	    size < 2 * align)
+		return;
+	start = memmap_alloc(size, align, __pa(MAX_DMA_ADDRESS), nid, true);
+	if (!start)
+		return;
+	deferred_memmap_start = __pa(start);
+	deferred_memmap_next = deferred_memmap_start;
+	deferred_memmap_end = deferred_memmap_start + size;
+}
+
+/**
+ * deferred_init_memmap_alloc - allocate a part of the node's memory map
+ * @size: size and alignment of the part in bytes
+ *
+ * Context: early boot, between deferred_init_memmap_begin() and _end().
+ * Return: the memory, or NULL if it has to come from elsewhere.
+ */
+void * __init deferred_init_memmap_alloc(unsigned long size)
+{
+	void *part;
+
+	/* Page tables and maps made of base pages would break the alignment. */
+	if (size != PMD_SIZE || deferred_memmap_end - deferred_memmap_next < size)
+		return NULL;
+	part = __va(deferred_memmap_next);
+	deferred_memmap_next += size;
+	return part;
+}
+
+/**
+ * deferred_init_memmap_run - how much of the memory map to populate in one go
+ * @nr: number of a present section
+ * @end_nr: end of the node's sections
+ *
+ * Context: early boot, between deferred_init_memmap_begin() and _end().
+ * Return: number of pages, those of @nr and of the sections that follow it.
+ */
+unsigned long __init deferred_init_memmap_run(unsigned long nr, unsigned long end_nr)
+{
+	unsigned long next = nr + 1;
+
+	/* Only a virtual memory map is in one piece. */
+	if (deferred_memmap_end) {
+		while (next < end_nr && present_section_nr(next) &&
+		       !preinited_vmemmap_section(__nr_to_section(next)))
+			next++;
+	}
+	return (next - nr) * PAGES_PER_SECTION;
+}
+
+/**
+ * deferred_init_memmap_end - the node's memory map is complete
+ *
+ * Context: early boot, before struct pages are initialised.
+ */
+void __init deferred_init_memmap_end(void)
+{
+	if (!deferred_memmap_end)
+		return;
+	if (deferred_memmap_next < deferred_memmap_end)
+		memblock_phys_free(deferred_memmap_next,
+				   deferred_memmap_end - deferred_memmap_next);
+	deferred_init_skip_reserved(deferred_memmap_start, deferred_memmap_next);
+	deferred_memmap_next = 0;
+	deferred_memmap_end = 0;
+}
+
+/**
+ * deferred_init_clip - where the deferred part of a free range begins
+ * @start_pfn: start of a range of free memory of one node
+ * @end_pfn: its end
+ *
+ * Context: early boot, while memblock is there.
+ * Return: the end of the part of the range whose struct pages are initialised.
+ */
+unsigned long __init deferred_init_clip(unsigned long start_pfn, unsigned long end_pfn)
+{
+	int nid = early_pfn_to_nid(start_pfn);
+
+	return clamp(NODE_DATA(nid)->first_deferred_pfn, start_pfn, end_pfn);
+}
+
 /* Initialise and free the part of a block that cannot be deferred. */
 static void __init deferred_init_partial(struct zone *zone, unsigned long pfn,
 					 unsigned long end_pfn)
@@ -621,57 +979,112 @@ static void __init deferred_init_partial(struct zone *zone, unsigned long pfn,
 		__free_pages_core(pfn_to_page(p), 0, MEMINIT_EARLY);
 }
 
-static struct deferred_map * __init deferred_init_alloc_map(pg_data_t *pgdat)
+/* The zone of a page that is memory of the node. */
+static struct zone * __init deferred_node_zone(int nid, unsigned long pfn)
 {
-	struct zone *zone = pgdat->node_zones + pgdat->nr_zones - 1;
-	unsigned long base_pfn = pgdat->first_deferred_pfn;
-	unsigned long nr_blocks = DIV_ROUND_UP(zone_end_pfn(zone) - base_pfn,
-					       MAX_ORDER_NR_PAGES);
-	size_t longs = BITS_TO_LONGS(nr_blocks);
-	size_t bytes = sizeof(struct deferred_map) + 2 * longs * sizeof(long);
-	struct deferred_map *map;
+	struct zone *zone = NODE_DATA(nid)->node_zones;
 
-	map = alloc_pages_exact_nid(pgdat->node_id, bytes, GFP_KERNEL | __GFP_ZERO);
-	if (!map)
-		return NULL;
-	map->zone = zone;
-	map->base_pfn = base_pfn;
-	map->nr_blocks = nr_blocks;
-	map->bytes = bytes;
-	map->unclaimed = (unsigned long *)(map + 1);
-	map->pending = map->unclaimed + longs;
-	return map;
+	while (!zone_spans_pfn(zone, pfn))
+		zone++;
+	return zone;
 }
 
-/* Sort the node's free memory into what is deferred and what is freed now. */
-static void __init deferred_init_fill_map(struct deferred_map *map)
+/* Initialise and free what there is up to the next free block; false at the end. */
+static bool __init deferred_init_grow_early(pg_data_t *pgdat)
 {
-	struct zone *zone = map->zone;
-	/* The allocation of the maps may have moved it past base_pfn. */
+	unsigned long first_pfn = pgdat->first_deferred_pfn;
+	phys_addr_t start, end;
+	struct zone *zone;
+	u64 i;
+
+	for_each_free_mem_range(i, pgdat->node_id, MEMBLOCK_NONE, &start, &end, NULL) {
+		unsigned long pfn = max(PFN_UP(start), first_pfn);
+		unsigned long end_pfn = min(PFN_DOWN(end),
+					    ALIGN(pfn, MAX_ORDER_NR_PAGES) + MAX_ORDER_NR_PAGES);
+
+		if (pfn >= end_pfn)
+			continue;
+		zone = deferred_node_zone(pgdat->node_id, pfn);
+		end_pfn = min(end_pfn, zone_end_pfn(zone));
+		deferred_init_partial(zone, pfn, end_pfn);
+		pgdat->first_deferred_pfn = end_pfn;
+		return true;
+	}
+	return false;
+}
+
+static void * __init deferred_init_alloc(pg_data_t *pgdat, size_t bytes)
+{
+	void *p;
+
+	do {
+		p = alloc_pages_exact_nid(pgdat->node_id, bytes,
+					  GFP_KERNEL | __GFP_ZERO | __GFP_NOWARN);
+	} while (!p && deferred_init_grow_early(pgdat));
+	return p;
+}
+
+static struct deferred_map * __init deferred_init_alloc_map(struct zone *zone)
+{
+	pg_data_t *pgdat = zone->zone_pgdat;
+	struct deferred_map *map = deferred_init_alloc(pgdat, sizeof(*map));
+
+	if (!map)
+		goto fail;
+	if (pgdat->first_deferred_pfn >= zone_end_pfn(zone)) {
+		free_pages_exact(map, sizeof(*map));
+		return NULL;
+	}
+	map->zone = zone;
+	map->base_pfn = ALIGN_DOWN(max(zone->zone_start_pfn, pgdat->first_deferred_pfn),
+				   MAX_ORDER_NR_PAGES);
+	map->nr_blocks = DIV_ROUND_UP(zone_end_pfn(zone) - map->base_pfn,
+				      MAX_ORDER_NR_PAGES);
+	map->bytes = BITS_TO_LONGS(map->nr_blocks) * sizeof(long);
+	map->unclaimed = deferred_init_alloc(pgdat, map->bytes);
+	map->pending = deferred_init_alloc(pgdat, map->bytes);
+	map->reserved = deferred_init_alloc(pgdat, map->bytes);
+	raw_spin_lock_init(&map->reserved_lock);
+	if (map->unclaimed && map->pending && map->reserved)
+		return map;
+
+	deferred_init_free_map(map);
+fail:
+	pr_warn("no memory for the map of zone %s of node %d: boot waits for it\n",
+		zone->name, pgdat->node_id);
+	return NULL;
+}
+
+/* Sort a zone's free memory into what is deferred and what is freed now. */
+static void __init deferred_init_fill_map(struct zone *zone, struct deferred_map *map)
+{
+	/* The maps themselves may have moved it. */
 	unsigned long first_pfn = zone->zone_pgdat->first_deferred_pfn;
 	unsigned long nr_pages = 0;
 	phys_addr_t start, end;
 	u64 i;
 
 	for_each_free_mem_range(i, zone_to_nid(zone), MEMBLOCK_NONE, &start, &end, NULL) {
-		unsigned long pfn = max(PFN_UP(start), first_pfn);
+		unsigned long pfn = max3(PFN_UP(start), first_pfn, zone->zone_start_pfn);
 		unsigned long end_pfn = min(PFN_DOWN(end), zone_end_pfn(zone));
 		unsigned long first = ALIGN(pfn, MAX_ORDER_NR_PAGES);
 		unsigned long last = ALIGN_DOWN(end_pfn, MAX_ORDER_NR_PAGES);
 
 		if (pfn >= end_pfn)
 			continue;
-		if (first >= last) {
+		if (first >= last || !map) {
 			deferred_init_partial(zone, pfn, end_pfn);
 			continue;
 		}
 		deferred_init_partial(zone, pfn, first);
 		deferred_init_partial(zone, last, end_pfn);
 
-		bitmap_set(map->unclaimed, (first - map->base_pfn) / MAX_ORDER_NR_PAGES,
+		bitmap_set(map->unclaimed, deferred_pfn_block(map, first),
 			   (last - first) / MAX_ORDER_NR_PAGES);
 		nr_pages += last - first;
 	}
+	if (!map)
+		return;
 	bitmap_copy(map->pending, map->unclaimed, map->nr_blocks);
 	atomic_long_set(&map->remaining, nr_pages / MAX_ORDER_NR_PAGES);
 
@@ -682,61 +1095,116 @@ static void __init deferred_init_fill_map(struct deferred_map *map)
 	deferred_nr_pages += nr_pages;
 }
 
+/*
+ * Leave the struct pages of a reserved block pending, or initialise them if no
+ * map can tell of them.
+ */
+static void __init deferred_init_fill_reserved(unsigned long pfn)
+{
+	struct zone *zone = deferred_node_zone(early_pfn_to_nid(pfn), pfn);
+	struct deferred_map *map = rcu_dereference_raw(zone->deferred_map);
+
+	if (!map || pfn < zone->zone_pgdat->first_deferred_pfn) {
+		deferred_init_block_pages(zone, pfn, true);
+		return;
+	}
+	__set_bit(deferred_pfn_block(map, pfn), map->reserved);
+	__set_bit(deferred_pfn_block(map, pfn), map->pending);
+	deferred_reserved = true;
+}
+
+/* What holds struct pages that are initialised by now must be so itself. */
+static void __init deferred_init_reserved_used(void)
+{
+	unsigned long start_pfn, end_pfn, pfn, block, next;
+	struct deferred_map *map;
+	int i, nid;
+
+	for_each_mem_pfn_range(i, MAX_NUMNODES, &start_pfn, &end_pfn, &nid) {
+		for (pfn = start_pfn; pfn < end_pfn;
+		     pfn = ALIGN(pfn + 1, MAX_ORDER_NR_PAGES)) {
+			map = rcu_dereference_raw(deferred_node_zone(nid, pfn)->deferred_map);
+			if (map && pfn >= map->base_pfn) {
+				block = deferred_pfn_block(map, pfn);
+				next = find_next_zero_bit(map->pending, map->nr_blocks, block);
+				if (next > block) {
+					pfn = deferred_block_pfn(map, next) - 1;
+					continue;
+				}
+			}
+			deferred_init_block_memmap(ALIGN_DOWN(pfn, MAX_ORDER_NR_PAGES));
+		}
+	}
+}
+
 /**
  * deferred_init_setup - take over what early boot left uninitialised
  *
  * Called once the free memory of memblock is in the buddy allocator, except for
  * deferred blocks, and the struct pages of all reserved memory and holes are
- * initialised. Where this takes over, mainline's on-demand initialisation during
- * boot and its threads find nothing to do.
+ * initialised, except for those of the memory map. Where this takes over,
+ * mainline's on-demand initialisation during boot and its threads find nothing
+ * to do.
  *
  * Context: early boot, one CPU, before the slab allocator.
  */
 void __init deferred_init_setup(void)
 {
-	struct deferred_map *map;
+	struct deferred_map *map, *last = NULL;
+	struct deferred_range *range;
+	struct zone *zone;
+	unsigned long pfn;
 	int nid;
 
-	if (deferred_init_mode == DEFERRED_MODE_WAIT)
-		return;
-	if (is_kho_boot()) {
-		/* Scratch memory, free but MIGRATE_CMA, would need its own care. */
-		pr_info("kexec handover: boot waits for the memory map\n");
+	if (!deferred_init_wanted()) {
+		if (deferred_init_mode != DEFERRED_MODE_WAIT)
+			pr_info("kexec handover: boot waits for the memory map\n");
 		deferred_init_mode = DEFERRED_MODE_WAIT;
 		return;
 	}
 
-	for_each_node_state(nid, N_MEMORY) {
-		if (NODE_DATA(nid)->first_deferred_pfn == ULONG_MAX)
-			continue;
-		map = deferred_init_alloc_map(NODE_DATA(nid));
-		if (!map)
-			goto wait;
-		rcu_assign_pointer(deferred_maps[nid], map);
-	}
-
-	/* From here on free_reserved_area() and KASAN need not hold back. */
+	/*
+	 * Mainline's growth knows only the highest zone. From here on, moreover,
+	 * free_reserved_area() and KASAN need not hold back.
+	 */
 	static_branch_disable(&deferred_pages);
 
-	for_each_node_state(nid, N_MEMORY) {
-		map = rcu_dereference_raw(deferred_maps[nid]);
+	for_each_populated_zone(zone) {
+		if (zone_end_pfn(zone) <= zone->zone_pgdat->first_deferred_pfn)
+			continue;
+		map = deferred_init_alloc_map(zone);
 		if (!map)
 			continue;
-		deferred_init_fill_map(map);
-		NODE_DATA(nid)->first_deferred_pfn = ULONG_MAX;
-		if (atomic_long_read(&map->remaining))
-			atomic_inc(&deferred_nodes_left);
+		rcu_assign_pointer(zone->deferred_map, map);
+		if (last)
+			last->next = map;
+		else
+			rcu_assign_pointer(deferred_maps, map);
+		last = map;
 	}
-	if (deferred_nr_pages)
-		static_branch_enable(&deferred_init_key);
-	else
-		deferred_init_free_maps();
-	return;
 
-wait:
-	pr_warn("no memory for the map of node %d: boot waits\n", nid);
-	deferred_init_mode = DEFERRED_MODE_WAIT;
-	deferred_init_free_maps();
+	for_each_populated_zone(zone) {
+		map = rcu_dereference_raw(zone->deferred_map);
+		if (zone_end_pfn(zone) > zone->zone_pgdat->first_deferred_pfn)
+			deferred_init_fill_map(zone, map);
+		if (map && atomic_long_read(&map->remaining))
+			atomic_inc(&deferred_maps_left);
+	}
+	for (range = deferred_ranges; range < deferred_ranges + deferred_nr_ranges; range++) {
+		for (pfn = range->start_pfn; pfn < range->end_pfn; pfn += MAX_ORDER_NR_PAGES)
+			deferred_init_fill_reserved(pfn);
+	}
+	for_each_node_state(nid, N_MEMORY)
+		NODE_DATA(nid)->first_deferred_pfn = ULONG_MAX;
+	if (deferred_reserved)
+		deferred_init_reserved_used();
+
+	if (deferred_nr_pages) {
+		static_branch_enable(&deferred_init_key);
+	} else {
+		deferred_init_reserved_rest();
+		deferred_init_free_maps();
+	}
 }
 
 /* A workqueue whose workers have the lowest priority. */
@@ -765,8 +1233,10 @@ static struct workqueue_struct * __init deferred_init_alloc_wq(void)
  */
 bool __init deferred_init_late(void)
 {
-	if (!static_key_enabled(&deferred_init_key))
+	if (!static_key_enabled(&deferred_init_key)) {
+		deferred_zero_finish();
 		return false;
+	}
 
 	if (deferred_init_mode == DEFERRED_MODE_BACKGROUND) {
 		deferred_init_wq = deferred_init_alloc_wq();
@@ -777,7 +1247,7 @@ bool __init deferred_init_late(void)
 	if (IS_ERR(deferred_init_task))
 		pr_warn("no thread: the map cannot be completed\n");
 	/* Small machines may have used up all of it by now. */
-	if (atomic_dec_and_test(&deferred_nodes_left))
+	if (atomic_dec_and_test(&deferred_maps_left))
 		deferred_init_request(DEFERRED_REQUEST_FINISH);
 	return true;
 }

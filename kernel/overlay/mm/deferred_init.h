@@ -15,7 +15,20 @@ struct alloc_context;
 
 #ifdef CONFIG_DEFERRED_INIT_ON_DEMAND
 
+/* At most this many tables are zeroed on demand. */
+#define DEFERRED_ZERO_TABLES	8
+
+void __init deferred_init_skip_reserved(phys_addr_t start, phys_addr_t end);
+void __init deferred_init_memmap_begin(int nid, unsigned long size);
+void * __init deferred_init_memmap_alloc(unsigned long size);
+unsigned long __init deferred_init_memmap_run(unsigned long nr, unsigned long end_nr);
+void __init deferred_init_memmap_end(void);
+unsigned long __init deferred_init_clip(unsigned long start_pfn, unsigned long end_pfn);
+bool __meminit deferred_init_write(struct zone *zone, unsigned long pfn,
+				   unsigned long nr_pages, bool reserved);
+bool __init deferred_init_free(struct page *page);
 void __init deferred_init_setup(void);
+void deferred_zero_finish(void);
 bool __init deferred_init_late(void);
 
 void __deferred_init_reserve(struct zone *zone, unsigned int order,
@@ -107,6 +120,42 @@ static inline bool deferred_init_wait(gfp_t gfp_mask, const struct alloc_context
 }
 
 #else
+
+static inline void deferred_init_memmap_begin(int nid, unsigned long size)
+{
+}
+
+static inline void *deferred_init_memmap_alloc(unsigned long size)
+{
+	return NULL;
+}
+
+static inline unsigned long deferred_init_memmap_run(unsigned long nr,
+						     unsigned long end_nr)
+{
+	return PAGES_PER_SECTION;
+}
+
+static inline void deferred_init_memmap_end(void)
+{
+}
+
+static inline unsigned long deferred_init_clip(unsigned long start_pfn,
+					       unsigned long end_pfn)
+{
+	return end_pfn;
+}
+
+static inline bool deferred_init_write(struct zone *zone, unsigned long pfn,
+				       unsigned long nr_pages, bool reserved)
+{
+	return false;
+}
+
+static inline bool deferred_init_free(struct page *page)
+{
+	return false;
+}
 
 static inline void deferred_init_setup(void)
 {

@@ -19,8 +19,10 @@ static struct deferred_map *test_map(struct kunit *test)
 	map->nr_blocks = TEST_BLOCKS;
 	map->unclaimed = kunit_kzalloc(test, bytes, GFP_KERNEL);
 	map->pending = kunit_kzalloc(test, bytes, GFP_KERNEL);
+	map->reserved = kunit_kzalloc(test, bytes, GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, map->unclaimed);
 	KUNIT_ASSERT_NOT_NULL(test, map->pending);
+	KUNIT_ASSERT_NOT_NULL(test, map->reserved);
 	return map;
 }
 

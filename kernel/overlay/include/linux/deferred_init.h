@@ -11,6 +11,7 @@
 DECLARE_STATIC_KEY_FALSE(deferred_init_key);
 
 bool __deferred_init_pending(unsigned long pfn);
+bool deferred_init_wanted(void);
 int deferred_init_complete(void);
 
 /**
@@ -35,6 +36,11 @@ static inline bool deferred_init_pending(unsigned long pfn)
 #else
 
 static inline bool deferred_init_pending(unsigned long pfn)
+{
+	return false;
+}
+
+static inline bool deferred_init_wanted(void)
 {
 	return false;
 }

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef _BASE_MEMORY_LATE_H
+#define _BASE_MEMORY_LATE_H
+
+#include <linux/types.h>
+
+#if defined(CONFIG_DEFERRED_INIT_ON_DEMAND) && defined(CONFIG_MEMORY_HOTPLUG)
+
+/**
+ * memory_late_defer - leave the memory blocks of boot to be registered later
+ *
+ * Context: boot, with the slab allocator and memblock.
+ * Return: false if the caller has to register them now.
+ */
+bool memory_late_defer(void);
+
+/**
+ * memory_late_pending - are there memory blocks left to register?
+ *
+ * Context: boot.
+ */
+bool memory_late_pending(void);
+
+/**
+ * memory_late_complete - register what is left
+ *
+ * Context: process context, may sleep; device_hotplug_lock may be held.
+ */
+void memory_late_complete(void);
+
+/* Registers a block of boot memory, which may be there already, under its node. */
+int memory_block_add_boot(unsigned long block_id, int nid);
+
+#else
+
+static inline bool memory_late_defer(void)
+{
+	return false;
+}
+
+static inline bool memory_late_pending(void)
+{
+	return false;
+}
+
+static inline void memory_late_complete(void)
+{
+}
+
+#endif
+
+#endif /* _BASE_MEMORY_LATE_H */

@@ -1,0 +1,116 @@
+"""What boot costs hardly grows with memory, and what it left behind is there when it is used."""
+
+from __future__ import annotations
+
+import pytest
+from guests import DEFERRED, Ask, Guests, meminfo, zones
+
+SYSTEM = "/sys/devices/system/"
+#: The last memory block, of 128 MiB, of 4 GiB: memory goes on at 4 GiB after the first half.
+LAST = 47
+HUGE = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
+#: What a kernel may use more at one time than at another.
+NOISE_PAGES = 1024
+CONFIGS = [("bench", "4G", 1), ("debug", "4G", 2)]
+
+
+def test_a_terabyte_costs_hardly_more_than_two_gigabytes(guests: Guests) -> None:
+    small = guests(Ask("flatboot", "2G", mode="lazy"))
+    large = guests(Ask("flatboot", "1T", mode="lazy"))
+    assert large.to_init <= 1.05 * small.to_init
+    assert large.host_peak_bytes - small.host_peak_bytes <= 0.2e9
+    assert large.meminfo["MemFree"] > 1000 << 20
+
+
+def test_background_starts_user_space_as_early(guests: Guests) -> None:
+    lazy = guests(Ask("flatboot", "16G", mode="lazy"))
+    background = guests(Ask("flatboot", "16G", mode="background"))
+    assert background.to_init <= 1.05 * lazy.to_init
+
+
+@pytest.mark.parametrize("mode", ["wait", None])
+def test_a_page_costs_at_most_twenty_instructions(guests: Guests, mode: str | None) -> None:
+    small = guests(Ask("flatboot", "2G", mode=mode))
+    large = guests(Ask("flatboot", "64G", mode=mode))
+    pages = (large.machine.memory_bytes - small.machine.memory_bytes) // 4096
+    assert (large.to_init - small.to_init) / pages <= 20
+
+
+def test_what_boot_keeps_for_itself_is_itemised(guests: Guests) -> None:
+    """Bitmaps tell which part of the hash tables is zeroed: a bit for each 1 KiB."""
+    waited = guests(Ask("flatboot", "16G", mode="wait"))
+    lazy = guests(Ask("flatboot", "16G", mode="lazy"))
+    tables_kb = 2 * (16 << 20) // 1024 + (64 << 10)
+    assert 0 <= waited.meminfo["MemTotal"] - lazy.meminfo["MemTotal"] <= tables_kb // 8192 + 16
+
+
+@pytest.mark.parametrize(("config", "memory", "cpus"), CONFIGS)
+def test_memory_blocks_are_registered_behind_boot(
+    guests: Guests, config: str, memory: str, cpus: int
+) -> None:
+    block = f"memory{LAST}"
+    programs = (
+        f"poke await listed {SYSTEM}memory/{block}/state online",
+        f"poke show zones {SYSTEM}memory/{block}/valid_zones",
+        f"poke show node {SYSTEM}node/node{cpus - 1}/{block}/state",
+    )
+    ours = guests(Ask("flatboot", memory, programs, "lazy", cpus=cpus, nodes=cpus, config=config))
+    stock = guests(Ask("stock", memory, programs, cpus=cpus, nodes=cpus))
+    assert ours.results["await.listed"] == "ok"
+    assert ours.files["zones"] == stock.files["zones"]
+    assert ours.files["node"].strip() == "online"
+
+
+@pytest.mark.parametrize(("config", "memory", "cpus"), CONFIGS)
+def test_hugetlb_gives_back_memory_map_that_was_not_initialised(
+    guests: Guests, config: str, memory: str, cpus: int
+) -> None:
+    """A huge page gives back 7 of the 8 pages of its struct pages: their own must be there."""
+    programs = (
+        f"poke write some {HUGE} 500",
+        f"poke show some {HUGE}",
+        "poke show vmstat /proc/vmstat",
+        f"poke write none {HUGE} 0",
+        f"poke show none {HUGE}",
+        f"poke write all {DEFERRED}complete 1",
+        "poke show after /proc/meminfo",
+        "poke show zones /proc/zoneinfo",
+    )
+    record = guests(
+        Ask(
+            "flatboot",
+            memory,
+            programs,
+            "lazy",
+            cpus=cpus,
+            nodes=cpus,
+            config=config,
+            cmdline="hugetlb_free_vmemmap=on",
+        )
+    )
+    assert record.files["some"].strip() == "500"
+    assert record.files["none"].strip() == "0"
+    assert record.results["write.all"] == "ok"
+    assert meminfo(record.files["after"])["Deferred"] == 0
+    if config == "bench":  # KASAN keeps what is freed for a while.
+        before, after = (
+            sum(zone.free for zone in zones(record.files[name]).values())
+            for name in ("/proc/zoneinfo", "zones")
+        )
+        # 500 pages gave back 7 pages of memory map each, and got others for them.
+        assert before - after <= NOISE_PAGES
+
+
+@pytest.mark.parametrize(("config", "memory", "cpus"), CONFIGS)
+def test_reading_all_page_flags_finds_the_memory_map_reserved(
+    guests: Guests, config: str, memory: str, cpus: int
+) -> None:
+    programs = (
+        "poke drain flags /proc/kpageflags",
+        "poke drain counts /proc/kpagecount",
+        f"poke write all {DEFERRED}complete 1",
+        "poke drain flags_again /proc/kpageflags",
+    )
+    record = guests(Ask("flatboot", memory, programs, "lazy", cpus=cpus, nodes=cpus, config=config))
+    assert record.results["drain.flags"] == record.results["drain.flags_again"]
+    assert record.results["write.all"] == "ok"
