@@ -233,7 +233,7 @@ async def start(
 
     def child_setup() -> None:
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        # QEMU asks for huge pages, so one touched byte would count as 2 MiB where the host has them.
+        # QEMU asks for huge pages: one touched byte would count as 2 MiB where the host has them.
         _libc.prctl(_PR_SET_THP_DISABLE, 1, 0, 0, 0)
         if os.getppid() != parent:
             os._exit(1)

@@ -6,8 +6,8 @@
  * each node are initialised late in boot, and boot waits for it. Here nobody
  * waits: a block of the memory map is initialised when an allocation needs its
  * pages (deferred_init=lazy), or by idle-priority threads behind user space
- * (deferred_init=background). All zones of a node are deferred, but for the first
- * section of each.
+ * (deferred_init=background). All zones of a node are deferred, but for its first
+ * section.
  *
  * The unit is a block of MAX_ORDER_NR_PAGES, aligned to its size. The buddy
  * allocator never looks across such a boundary, so blocks can be initialised in
@@ -240,7 +240,8 @@ bool __meminit deferred_init_write(struct zone *zone, unsigned long pfn,
 				   unsigned long nr_pages, bool reserved)
 {
 	unsigned long words[sizeof(struct page) / sizeof(long)];
-	struct page template, *page = pfn_to_page(pfn), *end = page + nr_pages;
+	struct page template, *first = pfn_to_page(pfn), *page = first;
+	struct page *end = first + nr_pages;
 	int i;
 
 	__init_single_page(&template, pfn, zone_idx(zone), zone_to_nid(zone));
@@ -256,7 +257,7 @@ bool __meminit deferred_init_write(struct zone *zone, unsigned long pfn,
 			((unsigned long *)page)[i] = words[i];
 		INIT_LIST_HEAD(&page->lru);
 #ifdef WANT_PAGE_VIRTUAL
-		set_page_address(page, page_to_virt(page));
+		set_page_address(page, __va(PFN_PHYS(pfn + (page - first))));
 #endif
 	}
 	return true;
@@ -960,23 +961,32 @@ unsigned long __init deferred_init_clip(unsigned long start_pfn, unsigned long e
 	return clamp(NODE_DATA(nid)->first_deferred_pfn, start_pfn, end_pfn);
 }
 
-/* Initialise and free the part of a block that cannot be deferred. */
-static void __init deferred_init_partial(struct zone *zone, unsigned long pfn,
-					 unsigned long end_pfn)
-{
-	unsigned long p;
+/*
+ * Parts of blocks that cannot be deferred. All of a block is written before any
+ * of it is freed, which looks at the struct pages of the whole block; the rest of
+ * it may belong to another zone.
+ */
+typedef void (*deferred_part_fn)(struct zone *zone, unsigned long pfn,
+				 unsigned long end_pfn);
 
+static void __init deferred_init_write_part(struct zone *zone, unsigned long pfn,
+					    unsigned long end_pfn)
+{
+	for (; pfn < end_pfn; pfn++) {
+		__init_single_page(pfn_to_page(pfn), pfn, zone_idx(zone), zone_to_nid(zone));
+		if (pageblock_aligned(pfn))
+			init_pageblock_migratetype(pfn_to_page(pfn), MIGRATE_MOVABLE, false);
+	}
+}
+
+static void __init deferred_init_free_part(struct zone *zone, unsigned long pfn,
+					   unsigned long end_pfn)
+{
 	if (pfn >= end_pfn)
 		return;
-
-	for (p = pfn; p < end_pfn; p++) {
-		__init_single_page(pfn_to_page(p), p, zone_idx(zone), zone_to_nid(zone));
-		if (pageblock_aligned(p))
-			init_pageblock_migratetype(pfn_to_page(p), MIGRATE_MOVABLE, false);
-	}
 	accept_memory(PFN_PHYS(pfn), (end_pfn - pfn) << PAGE_SHIFT);
-	for (p = pfn; p < end_pfn; p++)
-		__free_pages_core(pfn_to_page(p), 0, MEMINIT_EARLY);
+	for (; pfn < end_pfn; pfn++)
+		__free_pages_core(pfn_to_page(pfn), 0, MEMINIT_EARLY);
 }
 
 /* The zone of a page that is memory of the node. */
@@ -989,24 +999,45 @@ static struct zone * __init deferred_node_zone(int nid, unsigned long pfn)
 	return zone;
 }
 
+/* Call @fn for the deferred free memory of a node (or of all) in a range of pfns. */
+static void __init deferred_init_each_part(int nid, unsigned long start_pfn,
+					   unsigned long stop_pfn, deferred_part_fn fn)
+{
+	phys_addr_t start, end;
+	struct zone *zone;
+	int in;
+	u64 i;
+
+	for_each_free_mem_range(i, nid, MEMBLOCK_NONE, &start, &end, &in) {
+		unsigned long pfn = max3(PFN_UP(start), start_pfn,
+					 NODE_DATA(in)->first_deferred_pfn);
+		unsigned long end_pfn = min(PFN_DOWN(end), stop_pfn);
+
+		while (pfn < end_pfn) {
+			zone = deferred_node_zone(in, pfn);
+			fn(zone, pfn, min(end_pfn, zone_end_pfn(zone)));
+			pfn = min(end_pfn, zone_end_pfn(zone));
+		}
+	}
+}
+
 /* Initialise and free what there is up to the next free block; false at the end. */
 static bool __init deferred_init_grow_early(pg_data_t *pgdat)
 {
 	unsigned long first_pfn = pgdat->first_deferred_pfn;
 	phys_addr_t start, end;
-	struct zone *zone;
 	u64 i;
 
 	for_each_free_mem_range(i, pgdat->node_id, MEMBLOCK_NONE, &start, &end, NULL) {
 		unsigned long pfn = max(PFN_UP(start), first_pfn);
-		unsigned long end_pfn = min(PFN_DOWN(end),
-					    ALIGN(pfn, MAX_ORDER_NR_PAGES) + MAX_ORDER_NR_PAGES);
+		unsigned long end_pfn = ALIGN(pfn, MAX_ORDER_NR_PAGES) + MAX_ORDER_NR_PAGES;
 
-		if (pfn >= end_pfn)
+		if (pfn >= PFN_DOWN(end))
 			continue;
-		zone = deferred_node_zone(pgdat->node_id, pfn);
-		end_pfn = min(end_pfn, zone_end_pfn(zone));
-		deferred_init_partial(zone, pfn, end_pfn);
+		deferred_init_each_part(NUMA_NO_NODE, first_pfn, end_pfn,
+					deferred_init_write_part);
+		deferred_init_each_part(pgdat->node_id, first_pfn, end_pfn,
+					deferred_init_free_part);
 		pgdat->first_deferred_pfn = end_pfn;
 		return true;
 	}
@@ -1055,38 +1086,56 @@ fail:
 	return NULL;
 }
 
-/* Sort a zone's free memory into what is deferred and what is freed now. */
-static void __init deferred_init_fill_map(struct zone *zone, struct deferred_map *map)
+/* Call @fn for the free memory of a zone that is not deferred with its block. */
+static void __init deferred_init_zone_parts(struct zone *zone, deferred_part_fn fn)
 {
-	/* The maps themselves may have moved it. */
-	unsigned long first_pfn = zone->zone_pgdat->first_deferred_pfn;
-	unsigned long nr_pages = 0;
+	const bool has_map = rcu_access_pointer(zone->deferred_map);
 	phys_addr_t start, end;
 	u64 i;
 
 	for_each_free_mem_range(i, zone_to_nid(zone), MEMBLOCK_NONE, &start, &end, NULL) {
-		unsigned long pfn = max3(PFN_UP(start), first_pfn, zone->zone_start_pfn);
+		unsigned long pfn = max3(PFN_UP(start), zone->zone_start_pfn,
+					 zone->zone_pgdat->first_deferred_pfn);
 		unsigned long end_pfn = min(PFN_DOWN(end), zone_end_pfn(zone));
 		unsigned long first = ALIGN(pfn, MAX_ORDER_NR_PAGES);
 		unsigned long last = ALIGN_DOWN(end_pfn, MAX_ORDER_NR_PAGES);
 
 		if (pfn >= end_pfn)
 			continue;
-		if (first >= last || !map) {
-			deferred_init_partial(zone, pfn, end_pfn);
-			continue;
+		if (first >= last || !has_map) {
+			fn(zone, pfn, end_pfn);
+		} else {
+			fn(zone, pfn, first);
+			fn(zone, last, end_pfn);
 		}
-		deferred_init_partial(zone, pfn, first);
-		deferred_init_partial(zone, last, end_pfn);
+	}
+}
 
+/* Enter the free blocks of a zone in its map, and count them. */
+static void __init deferred_init_fill_map(struct deferred_map *map)
+{
+	struct zone *zone = map->zone;
+	unsigned long nr_pages = 0;
+	phys_addr_t start, end;
+	u64 i;
+
+	for_each_free_mem_range(i, zone_to_nid(zone), MEMBLOCK_NONE, &start, &end, NULL) {
+		unsigned long pfn = max3(PFN_UP(start), zone->zone_start_pfn,
+					 zone->zone_pgdat->first_deferred_pfn);
+		unsigned long first = ALIGN(pfn, MAX_ORDER_NR_PAGES);
+		unsigned long last = ALIGN_DOWN(min(PFN_DOWN(end), zone_end_pfn(zone)),
+						MAX_ORDER_NR_PAGES);
+
+		if (first >= last)
+			continue;
 		bitmap_set(map->unclaimed, deferred_pfn_block(map, first),
 			   (last - first) / MAX_ORDER_NR_PAGES);
 		nr_pages += last - first;
 	}
-	if (!map)
-		return;
 	bitmap_copy(map->pending, map->unclaimed, map->nr_blocks);
 	atomic_long_set(&map->remaining, nr_pages / MAX_ORDER_NR_PAGES);
+	if (nr_pages)
+		atomic_inc(&deferred_maps_left);
 
 	atomic_long_add(nr_pages, &zone->managed_pages);
 	mod_zone_page_state(zone, NR_DEFERRED, nr_pages);
@@ -1183,13 +1232,12 @@ void __init deferred_init_setup(void)
 		last = map;
 	}
 
-	for_each_populated_zone(zone) {
-		map = rcu_dereference_raw(zone->deferred_map);
-		if (zone_end_pfn(zone) > zone->zone_pgdat->first_deferred_pfn)
-			deferred_init_fill_map(zone, map);
-		if (map && atomic_long_read(&map->remaining))
-			atomic_inc(&deferred_maps_left);
-	}
+	for_each_populated_zone(zone)
+		deferred_init_zone_parts(zone, deferred_init_write_part);
+	for_each_populated_zone(zone)
+		deferred_init_zone_parts(zone, deferred_init_free_part);
+	for (map = rcu_dereference_raw(deferred_maps); map; map = map->next)
+		deferred_init_fill_map(map);
 	for (range = deferred_ranges; range < deferred_ranges + deferred_nr_ranges; range++) {
 		for (pfn = range->start_pfn; pfn < range->end_pfn; pfn += MAX_ORDER_NR_PAGES)
 			deferred_init_fill_reserved(pfn);

@@ -79,6 +79,27 @@ bool __ref deferred_zero_add(void *start, size_t size)
 	return true;
 }
 
+/**
+ * deferred_zero_del - take back deferred_zero_add(), to free the memory
+ * @start: the memory
+ *
+ * Its struct pages, if they were left for later, are initialised too.
+ *
+ * Context: boot, process context; nobody uses the memory any more.
+ */
+void __init deferred_zero_del(void *start)
+{
+	struct deferred_table *table;
+
+	for (table = deferred_tables; table < deferred_tables + deferred_nr_tables; table++) {
+		if (table->start != start)
+			continue;
+		deferred_init_range(PHYS_PFN(__pa(start)), PFN_UP(table->size));
+		/* The entry stays, and matches nothing any more. */
+		table->size = 0;
+	}
+}
+
 static void deferred_zero_chunk(const struct deferred_table *table, unsigned long chunk)
 {
 	size_t offset = chunk * DEFERRED_ZERO_CHUNK;

@@ -34,46 +34,52 @@ struct boot_blocks {
 	int		nid;
 };
 
+/* In the order of addresses; the ranges of one block follow each other. */
 static struct boot_blocks *boot_blocks;
-static unsigned int boot_blocks_left;
+static unsigned int boot_blocks_nr;
+/* The first range with blocks left; boot_blocks_nr when all are registered. */
+static unsigned int boot_blocks_first;
 /* Held while a block is registered; taken inside device_hotplug_lock. */
 static DEFINE_MUTEX(boot_blocks_mutex);
 
-/* Register one block; false if there is none left. */
-static bool memory_late_next(void)
+/* Register a block with all its nodes; 1 if there are more, 0 if not, or an error. */
+static int memory_late_next(void)
 {
-	struct boot_blocks *blocks;
+	unsigned int i, first;
+	unsigned long block_id;
 	int ret;
 
 	guard(mutex)(&boot_blocks_mutex);
-	if (!boot_blocks_left)
-		return false;
-	blocks = &boot_blocks[boot_blocks_left - 1];
-	ret = memory_block_add_boot(blocks->next, blocks->nid);
-	if (ret)
-		pr_err("memory block %lu: cannot be registered: %d\n", blocks->next, ret);
-	if (++blocks->next < blocks->end)
-		return true;
-
-	/* Pairs with the test in memory_late_complete(). */
-	smp_store_release(&boot_blocks_left, boot_blocks_left - 1);
-	if (!boot_blocks_left)
-		kfree(boot_blocks);
-	return true;
+	first = boot_blocks_first;
+	if (first == boot_blocks_nr)
+		return 0;
+	block_id = boot_blocks[first].next;
+	for (i = first; i < boot_blocks_nr && boot_blocks[i].next == block_id; i++) {
+		ret = memory_block_add_boot(block_id, boot_blocks[i].nid);
+		if (ret)
+			return ret;
+	}
+	while (i-- > first)
+		boot_blocks[i].next++;
+	while (first < boot_blocks_nr && boot_blocks[first].next >= boot_blocks[first].end)
+		first++;
+	/* Pairs with memory_late_complete(). */
+	smp_store_release(&boot_blocks_first, first);
+	return first < boot_blocks_nr;
 }
 
 void memory_late_complete(void)
 {
 	/* Pairs with the store in memory_late_next(). */
-	if (likely(!smp_load_acquire(&boot_blocks_left)))
+	if (likely(smp_load_acquire(&boot_blocks_first) == boot_blocks_nr))
 		return;
-	while (memory_late_next())
+	while (memory_late_next() > 0)
 		cond_resched();
 }
 
 bool memory_late_pending(void)
 {
-	return boot_blocks_left;
+	return boot_blocks_first < boot_blocks_nr;
 }
 
 static int memory_late_thread(void *unused)
@@ -82,13 +88,18 @@ static int memory_late_thread(void *unused)
 	while (system_state < SYSTEM_RUNNING)
 		schedule_timeout_idle(HZ / 10);
 	memory_late_complete();
+	while (memory_late_pending()) {
+		pr_warn_once("cannot register memory blocks yet\n");
+		schedule_timeout_idle(HZ);
+		memory_late_complete();
+	}
+	kfree(boot_blocks);
 	return 0;
 }
 
 bool __init memory_late_defer(void)
 {
 	struct memblock_region *region;
-	unsigned int nr = 0;
 
 	if (!deferred_init_wanted())
 		return false;
@@ -96,12 +107,12 @@ bool __init memory_late_defer(void)
 	if (!boot_blocks)
 		return false;
 	for_each_mem_region(region) {
-		boot_blocks[nr].next = phys_to_block_id(region->base);
-		boot_blocks[nr].end = phys_to_block_id(region->base + region->size - 1) + 1;
-		boot_blocks[nr].nid = memblock_get_region_node(region);
-		nr++;
+		struct boot_blocks *blocks = &boot_blocks[boot_blocks_nr++];
+
+		blocks->next = phys_to_block_id(region->base);
+		blocks->end = phys_to_block_id(region->base + region->size - 1) + 1;
+		blocks->nid = memblock_get_region_node(region);
 	}
-	boot_blocks_left = nr;
 	return true;
 }
 
@@ -109,7 +120,7 @@ static int __init memory_late_init(void)
 {
 	struct task_struct *task;
 
-	if (!boot_blocks_left)
+	if (!memory_late_pending())
 		return 0;
 	task = kthread_run(memory_late_thread, NULL, "memory_late");
 	if (IS_ERR(task))

@@ -11,6 +11,7 @@
 DECLARE_STATIC_KEY_FALSE(deferred_zero_key);
 
 bool deferred_zero_add(void *start, size_t size);
+void deferred_zero_del(void *start);
 void __deferred_zero(const void *p, size_t size);
 
 /**
@@ -35,6 +36,10 @@ static inline void deferred_zero(const void *p, size_t size)
 static inline bool deferred_zero_add(void *start, size_t size)
 {
 	return false;
+}
+
+static inline void deferred_zero_del(void *start)
+{
 }
 
 static inline void deferred_zero(const void *p, size_t size)
