@@ -7,10 +7,15 @@ from guests import Ask, Guests, results, vmstat
 #: A touch is slow from here on, as a power of two of instructions: a block of 1,024 struct pages is
 #: below, so that growth alone makes no touch slow and, as it has interrupts as the caller has them,
 #: never keeps them off for longer.
-SLOW = 16
+SLOW = 15
 #: Slow touches that a timer tick or a kernel thread in between may cause in one boot.
-CHANCE = 4
-PROGRAMS = ("latency 3072", "poke show vmstat /proc/vmstat")
+CHANCE = 8
+#: Memory blocks are registered behind boot, by a thread that would get in between.
+PROGRAMS = (
+    "poke await listed /sys/devices/system/memory/memory47/state online",
+    "latency 3072",
+    "poke show vmstat /proc/vmstat",
+)
 
 
 def slow_touches(touched: dict[str, int], slow: int) -> int:
