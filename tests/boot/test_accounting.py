@@ -108,8 +108,8 @@ def test_zones_are_as_stock_makes_them(guests: Guests, mode: str, memory: str, n
             assert abs(getattr(mine[key], mark) - getattr(zone, mark)) <= ROUNDING_PAGES, mark
         for more, less in zip(zone.protection, mine[key].protection, strict=True):
             assert abs(more - less) <= ROUNDING_PAGES
-        # What boot allocated may lie on another node.
-        assert mine[key].free >= zone.free - growth - 2 * NOISE_KB / 4
+        # What boot allocated may lie on another node: hash tables of 6 MiB at 4 GiB, for one.
+        assert mine[key].free >= zone.free - growth - 4 * NOISE_KB / 4
 
 
 @pytest.mark.parametrize(("memory", "nodes"), SIZES)

@@ -1,0 +1,60 @@
+"""Kernel parameters that change which memory there is, and who takes it, while it is deferred."""
+
+from __future__ import annotations
+
+import pytest
+from guests import DEFERRED, Ask, Guests, meminfo
+
+PARAMETERS = [
+    "movablecore=1G",
+    "kernelcore=1G",
+    "movable_node",
+    "mem=1500M",
+    "memmap=16M$1G",
+    "cma=64M",
+    "hugepages=100",
+    "numa=fake=4",
+    "page_alloc.shuffle=1",
+    "init_on_alloc=1 init_on_free=1",
+    "hashdist=1",
+]
+#: Those that the debug kernel boots with in the short tests.
+SHORT = {"movablecore=1G", "cma=64M", "hashdist=1"}
+PROGRAMS = (
+    "poke drain flags /proc/kpageflags",
+    "poke drain types /proc/pagetypeinfo",
+    "poke write compact /proc/sys/vm/compact_memory 1",
+    f"poke write all {DEFERRED}complete 1",
+    "poke drain again /proc/kpageflags",
+    "poke show after /proc/meminfo",
+)
+#: Bitmaps of the tables that are zeroed on demand, in kB.
+BITMAPS_KB = 16
+
+
+@pytest.mark.parametrize("parameters", PARAMETERS)
+def test_no_memory_is_lost(guests: Guests, parameters: str) -> None:
+    lazy, waited = (
+        guests(Ask("flatboot", "2G", PROGRAMS, mode, cpus=2, nodes=2, cmdline=parameters))
+        for mode in ("lazy", "wait")
+    )
+    lost = waited.meminfo["MemTotal"] - lazy.meminfo["MemTotal"]
+    assert 0 <= lost <= BITMAPS_KB
+    after = meminfo(lazy.files["after"])
+    assert after["Deferred"] == 0
+    assert after["MemTotal"] == lazy.meminfo["MemTotal"]
+    assert lazy.meminfo["Deferred"] > 0
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [pytest.param(words, marks=[] if words in SHORT else pytest.mark.long) for words in PARAMETERS],
+)
+def test_the_debug_kernel_finds_nothing(guests: Guests, parameters: str) -> None:
+    ask = Ask(
+        "flatboot", "2G", PROGRAMS, "lazy", cpus=2, nodes=2, config="debug", cmdline=parameters
+    )
+    record = guests(ask)
+    assert record.results["write.all"] == "ok"
+    assert record.results["write.compact"] == "ok"
+    assert record.results["drain.flags"] == record.results["drain.again"]
