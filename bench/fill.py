@@ -9,16 +9,15 @@ Records are kept in bench/results/fill; the table is made from them alone.
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from flatboot import boot, build, progress, record, units
+from flatboot import boot, build, units
 from flatboot.machine import machine
 from flatboot.record import Record
+from kept import kept
 
-RESULTS = Path(__file__).parent / "results" / "fill"
 MODES = {"stock": "", "flatboot": "deferred_init=lazy"}
 #: Boots of stock from which the cost of a page's initialisation is taken.
 SLOPE = ("2G", "64G")
@@ -33,15 +32,16 @@ def measured(
 ) -> Record:
     """Return the record of one boot, kept or made now."""
     what = program.replace(" ", "-") if program else "boot"
-    path = RESULTS / f"{flavour}-{memory}-{nodes}n{cpus}c-{what}.json"
-    if again or not path.exists():
-        with progress.step(f"{flavour}, {memory}, {nodes} nodes, {cpus} CPUs, {what}"):
-            image = build.kernel("7.3", flavour, "bench")
-            wanted = machine(memory=memory, cpus=cpus, nodes=nodes)
-            cmdline = MODES[flavour] if program else ""
-            programs = (program,) if program else ()
-            boot.boot(image, wanted, cmdline=cmdline, guest=programs, timeout_s=3600).save(path)
-    return record.load(path)
+
+    def made() -> Record:
+        image = build.kernel("7.3", flavour, "bench")
+        wanted = machine(memory=memory, cpus=cpus, nodes=nodes)
+        cmdline = MODES[flavour] if program else ""
+        programs = (program,) if program else ()
+        return boot.boot(image, wanted, cmdline=cmdline, guest=programs, timeout_s=3600)
+
+    name = f"fill/{flavour}-{memory}-{nodes}n{cpus}c-{what}"
+    return kept(name, f"{flavour}, {memory}, {nodes} nodes, {cpus} CPUs, {what}", again, made)
 
 
 def page_init(again: bool) -> float:

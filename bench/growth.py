@@ -14,17 +14,16 @@ the same kernel: boot anew when it has changed.
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from flatboot import boot, build, functions, progress, record, units
+from flatboot import boot, build, functions, units
 from flatboot.functions import Difference
 from flatboot.machine import machine
 from flatboot.record import Record
+from kept import kept
 
-RESULTS = Path(__file__).parent / "results" / "growth"
 SMALL = "2G"
 LARGE = {"flatboot": "1T", "stock": "64G"}
 CMDLINE = {"flatboot": "deferred_init=lazy", "stock": ""}
@@ -61,14 +60,14 @@ SHARE, MOST = 0.95, 25
 
 def measured(flavour: str, memory: str, again: bool) -> Record:
     """Return the record of one boot, kept or made now."""
-    path = RESULTS / f"{flavour}-{memory}.json"
-    if again or not path.exists():
-        with progress.step(f"{flavour}, {memory}"):
-            image = build.kernel("7.3", flavour, "bench")
-            wanted = machine(memory=memory)
-            cmdline = CMDLINE[flavour]
-            boot.boot(image, wanted, cmdline=cmdline, functions=True, timeout_s=3600).save(path)
-    return record.load(path)
+
+    def made() -> Record:
+        image = build.kernel("7.3", flavour, "bench")
+        wanted = machine(memory=memory)
+        cmdline = CMDLINE[flavour]
+        return boot.boot(image, wanted, cmdline=cmdline, functions=True, timeout_s=3600)
+
+    return kept(f"growth/{flavour}-{memory}", f"{flavour}, {memory}", again, made)
 
 
 def table(small: Record, large: Record) -> Table:

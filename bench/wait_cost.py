@@ -9,28 +9,27 @@ Records are kept in bench/results/wait_cost; the table is made from them alone.
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from flatboot import boot, build, progress, record
+from flatboot import boot, build
 from flatboot.machine import machine
 from flatboot.record import Record
+from kept import kept
 
-RESULTS = Path(__file__).parent / "results" / "wait_cost"
 SIZES = ("2G", "64G")
 CMDLINE = {"stock": "", "flatboot": "deferred_init=wait"}
 
 
 def measured(flavour: str, memory: str, again: bool) -> Record:
     """Return the record of one boot, kept or made now."""
-    path = RESULTS / f"{flavour}-{memory}.json"
-    if again or not path.exists():
-        with progress.step(f"{flavour}, {memory}"):
-            image = build.kernel("7.3", flavour, "bench")
-            boot.boot(image, machine(memory=memory), cmdline=CMDLINE[flavour]).save(path)
-    return record.load(path)
+
+    def made() -> Record:
+        image = build.kernel("7.3", flavour, "bench")
+        return boot.boot(image, machine(memory=memory), cmdline=CMDLINE[flavour])
+
+    return kept(f"wait_cost/{flavour}-{memory}", f"{flavour}, {memory}", again, made)
 
 
 def main() -> None:
