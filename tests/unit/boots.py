@@ -1,11 +1,28 @@
-"""Records made up for tests."""
+"""Records and guests made up for tests."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from flatboot import arches, qemu, units
 from flatboot import record as records
-from flatboot import units
+from flatboot.guest_run import Guest
+from flatboot.machine import machine
 from flatboot.record import Call, Phase, Record
 
+ABLE = qemu.Capabilities("/bin/q", "7.2.22", "pc-q35-7.2", 288, frozenset(), "")
+GUEST = Guest(
+    arch=arches.load("x86_64"),
+    able=ABLE,
+    machine=machine(),
+    kernel=Path("vmlinux"),
+    cmdline="quiet",
+    initrd=5,
+    accelerator="tcg",
+    exact=True,
+    timeout_s=60,
+    on_output=None,
+)
 _MEMINFO = """\
 MemTotal:        2051220 kB
 MemFree:         2039672 kB

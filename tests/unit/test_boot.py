@@ -7,25 +7,13 @@ import os
 from pathlib import Path
 
 import pytest
+from boots import GUEST
 
 from flatboot import arches, boot, demo, guest_run, own_kernel, qemu
 from flatboot.errors import FlatbootError, UsageError
-from flatboot.guest_run import Ended, Guest
+from flatboot.guest_run import Ended
 from flatboot.machine import machine
 
-ABLE = qemu.Capabilities("/bin/q", "7.2.22", "pc-q35-7.2", 288, frozenset(), "")
-GUEST = Guest(
-    arch=arches.load("x86_64"),
-    able=ABLE,
-    machine=machine(),
-    kernel=Path("vmlinux"),
-    cmdline="quiet",
-    initrd=5,
-    accelerator="tcg",
-    exact=True,
-    timeout_s=60,
-    on_output=None,
-)
 DONE = "flatboot: mark=7\r\nflatboot: complete\r\n"
 
 

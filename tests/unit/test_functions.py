@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 
 import pytest
-from boots import record
+from boots import GUEST, record
 
 from flatboot import arches, boot, functions, guest_run, own_kernel, qemu
 from flatboot.errors import FlatbootError, UsageError
@@ -48,20 +48,6 @@ X86 = arches.load("x86_64")
 
 def able(version: str) -> qemu.Capabilities:
     return qemu.Capabilities("/bin/q", version, "pc-q35", 288, frozenset(), "")
-
-
-GUEST = Guest(
-    arch=X86,
-    able=able("7.2.22"),
-    machine=machine(),
-    kernel=Path("vmlinux"),
-    cmdline="quiet",
-    initrd=5,
-    accelerator="tcg",
-    exact=True,
-    timeout_s=60,
-    on_output=None,
-)
 
 
 def test_counts_by_function() -> None:
