@@ -12,6 +12,11 @@ from flatboot.machine import machine
 from flatboot.record import Record
 
 DEFERRED = "/sys/kernel/mm/deferred_init/"
+BLOCKS = "/sys/devices/system/memory/"
+#: The last memory block, of 128 MiB, of 4 GiB: memory goes on at 4 GiB after the first half.
+LAST_BLOCK = "memory47"
+HUGE = "/sys/kernel/mm/hugepages/hugepages-{kb}kB/nr_hugepages"
+HUGE_2M, HUGE_1G = HUGE.format(kb=2048), HUGE.format(kb=1048576)
 #: What makes the point at which reclaim begins a matter of free memory alone. By default it also
 #: hangs on how many pages lie on the CPUs' lists, which take up to 2,016 off a zone at once, and on
 #: which node first steals a pageblock, which boosts its watermarks: luck, on stock as well.
@@ -119,6 +124,11 @@ def zones(zoneinfo: str) -> dict[tuple[int, str], Zone]:
                 deferred=numbers.get("nr_deferred", 0),
             )
     return found
+
+
+def free_pages(zoneinfo: str) -> int:
+    """Return the free pages of all zones, those on the CPUs' lists too."""
+    return sum(zone.free for zone in zones(zoneinfo).values())
 
 
 def meminfo(text: str) -> dict[str, int]:

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from guests import DEFERRED, Ask, Guests, meminfo, zones
+from guests import BLOCKS, DEFERRED, HUGE_2M, LAST_BLOCK, Ask, Guests, free_pages, meminfo
 
-SYSTEM = "/sys/devices/system/"
-#: The last memory block, of 128 MiB, of 4 GiB: memory goes on at 4 GiB after the first half.
-LAST = 47
-HUGE = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
 #: What a kernel may use more at one time than at another.
 NOISE_PAGES = 1024
 CONFIGS = [("bench", "4G", 1), ("debug", "4G", 2)]
@@ -56,11 +52,10 @@ def test_what_boot_keeps_for_itself_is_itemised(guests: Guests) -> None:
 def test_memory_blocks_are_registered_behind_boot(
     guests: Guests, config: str, memory: str, cpus: int
 ) -> None:
-    block = f"memory{LAST}"
     programs = (
-        f"poke await listed {SYSTEM}memory/{block}/state online",
-        f"poke show zones {SYSTEM}memory/{block}/valid_zones",
-        f"poke show node {SYSTEM}node/node{cpus - 1}/{block}/state",
+        f"poke await listed {BLOCKS}{LAST_BLOCK}/state online",
+        f"poke show zones {BLOCKS}{LAST_BLOCK}/valid_zones",
+        f"poke show node /sys/devices/system/node/node{cpus - 1}/{LAST_BLOCK}/state",
     )
     ours = guests(Ask("flatboot", memory, programs, "lazy", cpus=cpus, nodes=cpus, config=config))
     stock = guests(Ask("stock", memory, programs, cpus=cpus, nodes=cpus))
@@ -75,11 +70,11 @@ def test_hugetlb_gives_back_memory_map_that_was_not_initialised(
 ) -> None:
     """A huge page gives back 7 of the 8 pages of its struct pages: their own must be there."""
     programs = (
-        f"poke write some {HUGE} 500",
-        f"poke show some {HUGE}",
+        f"poke write some {HUGE_2M} 500",
+        f"poke show some {HUGE_2M}",
         "poke show vmstat /proc/vmstat",
-        f"poke write none {HUGE} 0",
-        f"poke show none {HUGE}",
+        f"poke write none {HUGE_2M} 0",
+        f"poke show none {HUGE_2M}",
         f"poke write all {DEFERRED}complete 1",
         "poke show after /proc/meminfo",
         "poke show zones /proc/zoneinfo",
@@ -101,10 +96,7 @@ def test_hugetlb_gives_back_memory_map_that_was_not_initialised(
     assert record.results["write.all"] == "ok"
     assert meminfo(record.files["after"])["Deferred"] == 0
     if config == "bench":  # KASAN keeps what is freed for a while.
-        before, after = (
-            sum(zone.free for zone in zones(record.files[name]).values())
-            for name in ("/proc/zoneinfo", "zones")
-        )
+        before, after = (free_pages(record.files[name]) for name in ("/proc/zoneinfo", "zones"))
         # 500 pages gave back 7 pages of memory map each, and got others for them.
         assert before - after <= NOISE_PAGES
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from guests import DEFERRED, Ask, Guests, meminfo, vmstat, zones
+from guests import BLOCKS, DEFERRED, HUGE_1G, HUGE_2M, Ask, Guests, meminfo, vmstat, zones
 
 CONFIGS = [("bench", "4G", 1), ("debug", "1G", 2)]
-HUGE = "/sys/kernel/mm/hugepages/hugepages-{kb}kB/nr_hugepages"
-HUGE_2M, HUGE_1G = HUGE.format(kb=2048), HUGE.format(kb=1048576)
-BLOCKS = "/sys/devices/system/memory/"
 
 
 def ask(config: str, memory: str, cpus: int, *programs: str) -> Ask:

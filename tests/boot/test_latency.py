@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from guests import Ask, Guests, results, vmstat
+from guests import BLOCKS, LAST_BLOCK, Ask, Guests, results, vmstat
 
 #: A touch is slow from here on, as a power of two of instructions: a block of 1,024 struct pages is
 #: below, so that growth alone makes no touch slow and, as it has interrupts as the caller has them,
@@ -12,7 +12,7 @@ SLOW = 15
 CHANCE = 8
 #: Memory blocks are registered behind boot, by a thread that would get in between.
 PROGRAMS = (
-    "poke await listed /sys/devices/system/memory/memory47/state online",
+    f"poke await listed {BLOCKS}{LAST_BLOCK}/state online",
     "latency 3072",
     "poke show vmstat /proc/vmstat",
 )
