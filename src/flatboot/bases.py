@@ -52,6 +52,11 @@ def names() -> list[str]:
     return list(_table()["bases"])
 
 
+def with_hooks() -> list[str]:
+    """Return the names of the bases that the flatboot flavour can be made of."""
+    return [name for name in names() if (hooks_dir(name) / "series").is_file()]
+
+
 def default() -> str:
     """Return the name of the base that is used where none is named."""
     return str(_table()["default"])

@@ -102,7 +102,7 @@ def _checks() -> list[Check]:
             for name in arches.names()
         ),
         Check("shellcheck", shell, _command("shellcheck")),
-        *(check for name in bases.names() for check in _kernel_checks(name)),
+        *(check for name in bases.with_hooks() for check in _kernel_checks(name)),
     ]
 
 

@@ -74,7 +74,7 @@ class Source:
         Raises:
             UsageError: there are no hooks for the tree's version.
         """
-        names = bases.names()
+        names = bases.with_hooks()
         name = self.name if self.name in names else ".".join(self.version().split(".")[:2])
         if name not in names:
             raise UsageError(
