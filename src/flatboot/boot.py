@@ -184,7 +184,7 @@ async def measure(wanted: Boot) -> Record:
     if wanted.functions and wanted.clock != "exact":
         raise UsageError("functions are counted on the exact clock only: take that one")
     arch = arches.load(wanted.machine.arch)
-    kernel = _boot_file(wanted.image, arch)
+    kernel = boot_file(wanted.image, arch)
     able = await qemu.capabilities(arch)
     archive = initramfs.make(arch, wanted.programs, wanted.clock)
     with guest_run.memory_file("initramfs", archive) as initrd:
@@ -208,7 +208,7 @@ async def measure(wanted: Boot) -> Record:
             ended, marked = await _run(guest, tracking)
             by_function = counts()
     log = _judged(ended, guest)
-    to_init, ns_per_tick = _clocked(log, guest)
+    to_init, ns_per_tick = _clocked(log, guest, time.monotonic() - began)
     broken = _breakdown(marked, guest, to_init, ns_per_tick) if marked else Breakdown([], [], [])
     notes += [f"other output fell into {path} as /init printed it" for path in log.torn]
     image = wanted.image
@@ -239,8 +239,12 @@ async def measure(wanted: Boot) -> Record:
     )
 
 
-def _boot_file(image: Image, arch: Arch) -> Path:
-    """Return what QEMU boots: beside the kernel's other files, or where its build left it."""
+def boot_file(image: Image, arch: Arch) -> Path:
+    """Return what QEMU boots: beside the kernel's other files, or where its build left it.
+
+    Raises:
+        FlatbootError: there is no such file.
+    """
     for name in (arch.boot_file, arch.image):
         path = image.directory / name
         if path.is_file() and path.name == arch.boot_file:
@@ -343,13 +347,24 @@ def _judged(ended: Ended, guest: Guest) -> GuestLog:
     return log
 
 
-def _clocked(log: GuestLog, guest: Guest) -> tuple[int, float]:
-    """Return the time of /init in units of the clock, and nanoseconds a tick."""
+def _clocked(log: GuestLog, guest: Guest, host_s: float) -> tuple[int, float]:
+    """Return the time of /init in units of the clock, and nanoseconds a tick.
+
+    Raises:
+        FlatbootError: on the wall clock, it is more than the *host_s* seconds that all took here.
+    """
     ticks = int(log.results["mark"])
     if guest.exact:
         return ticks * guest.arch.counter.ns_per_tick, guest.arch.counter.ns_per_tick
     ns_per_tick = 1e9 / int(log.results["counter_hz"])
-    return round(ticks * ns_per_tick), ns_per_tick
+    to_init = round(ticks * ns_per_tick)
+    if to_init > host_s * 1e9:
+        # QEMU hands the host's counter on, and not all hosts keep those of their CPUs in step.
+        raise FlatbootError(
+            f"the guest's counter says {to_init / 1e9:,.1f} s to /init and the whole run took"
+            f" {host_s:,.1f} s: the host's counter jumped; boot again"
+        )
+    return to_init, ns_per_tick
 
 
 def _breakdown(marked: Marked, guest: Guest, to_init: int, ns_per_tick: float) -> Breakdown:

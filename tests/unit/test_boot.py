@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 from pathlib import Path
 
 import pytest
 from boots import GUEST
 
-from flatboot import arches, boot, demo, guest_run, own_kernel, qemu
+from flatboot import arches, boot, demo, guest_run, guestlog, own_kernel, qemu
 from flatboot.errors import FlatbootError, UsageError
 from flatboot.guest_run import Ended
 from flatboot.machine import machine
@@ -50,6 +51,14 @@ def test_guests_that_fail(how: Ended, kind: str, sentence: str) -> None:
 
 def test_a_guest_that_does_well() -> None:
     assert boot._judged(ended(DONE), GUEST).results["mark"] == "7"
+
+
+def test_a_counter_that_jumped_is_no_figure() -> None:
+    wall = dataclasses.replace(GUEST, exact=False)
+    log = guestlog.parse(f"flatboot: mark={3 * 10**9}\nflatboot: counter_hz=1000000000\n")
+    assert boot._clocked(log, wall, 3.1) == (3 * 10**9, 1.0)
+    with pytest.raises(FlatbootError, match=r"says 3\.0 s to /init and the whole run took 2\.9 s"):
+        boot._clocked(log, wall, 2.9)
 
 
 def test_the_end_of_the_console_is_shown_and_no_more() -> None:
