@@ -16,6 +16,7 @@ from typing import Literal, Protocol
 
 from flatboot import (
     arches,
+    fetch,
     functions,
     guest_run,
     guestlog,
@@ -220,6 +221,7 @@ async def measure(wanted: Boot) -> Record:
             config=image.config,
             config_hash=image.config_hash,
             compiler=image.compiler,
+            image=fetch.sha256(kernel),
         ),
         machine=_machine_record(guest),
         cmdline=guest.cmdline,

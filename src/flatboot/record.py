@@ -13,7 +13,7 @@ from typing import Any
 from flatboot import atomic
 from flatboot.errors import FlatbootError
 
-SCHEMA = 2
+SCHEMA = 3
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ class Kernel:
         config: name of the config.
         config_hash: SHA-256 of the options that are set.
         compiler: first line of the compiler's --version.
+        image: SHA-256 of the file that was booted, which tells one build from another.
     """
 
     base: str
@@ -35,6 +36,7 @@ class Kernel:
     config: str
     config_hash: str
     compiler: str
+    image: str = ""
 
 
 @dataclass(frozen=True)
@@ -153,10 +155,14 @@ class Record:
         """Return the length of all phases *name* together."""
         return sum(phase.length for phase in self.phases if phase.name == name)
 
+    def text(self) -> str:
+        """Return the record as JSON, as ``parse`` reads it."""
+        return json.dumps(dataclasses.asdict(self), indent=1) + "\n"
+
     def save(self, path: Path) -> None:
         """Write the record to *path* as JSON, whole or not at all."""
         with atomic.new_file(path) as temporary:
-            temporary.write_text(json.dumps(dataclasses.asdict(self), indent=1) + "\n")
+            temporary.write_text(self.text())
 
 
 def load(path: Path) -> Record:
@@ -166,22 +172,32 @@ def load(path: Path) -> Record:
         FlatbootError: *path* cannot be read, is no record, or a newer flatboot wrote it.
     """
     try:
-        data = json.loads(path.read_text())
+        return parse(path.read_bytes(), str(path))
     except OSError as error:
         raise FlatbootError(f"cannot read {path}: {error.strerror}") from error
+
+
+def parse(text: str | bytes, where: str) -> Record:
+    """Return the record that the JSON *text* holds; *where* it stands is for the errors.
+
+    Raises:
+        FlatbootError: it is no record, or a newer flatboot wrote it.
+    """
+    try:
+        data = json.loads(text)
     except ValueError as error:
-        raise FlatbootError(f"{path} is not a record: it holds no JSON") from error
+        raise FlatbootError(f"{where} is not a record: it holds no JSON") from error
     schema = data.get("schema") if isinstance(data, dict) else None
     if not isinstance(schema, int):
-        raise FlatbootError(f"{path} is not a record: it has no schema number")
+        raise FlatbootError(f"{where} is not a record: it has no schema number")
     if schema > SCHEMA:
         raise FlatbootError(
-            f"{path} has schema {schema} and this flatboot knows {SCHEMA}: update flatboot"
+            f"{where} has schema {schema} and this flatboot knows {SCHEMA}: update flatboot"
         )
     try:
         return typing.cast(Record, _build(Record, data))
     except (KeyError, TypeError, ValueError) as error:
-        raise FlatbootError(f"{path} is not a whole record: {error}") from error
+        raise FlatbootError(f"{where} is not a whole record: {error}") from error
 
 
 def _build(kind: Any, data: Any) -> Any:
