@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from flatboot import bases, build, plot, progress, units
+from flatboot import bases, build, host, plot, progress, units
 from flatboot.boot import Boot, measure
 from flatboot.build import KernelImage
 from flatboot.machine import machine
@@ -18,9 +17,6 @@ from flatboot.record import Record
 _CONFIG = "bench"
 _SMALL, _LARGE = 2 << 30, 1 << 40
 _BETWEEN = (16 << 30, 128 << 30)
-# Host memory that a stock guest touches: its memory map, and what a small guest takes anyway.
-_STOCK_PER_GIB = 17e6
-_STOCK_BASE = 0.5e9
 # What the boots beside the largest one take at most.
 _BESIDE = 4e9
 _LAZY = "deferred_init=lazy"
@@ -28,12 +24,12 @@ _LAZY = "deferred_init=lazy"
 
 def run(output: Path) -> list[Record]:
     """Boot both kernels, write records and plot to *output*, and return the records."""
-    available = _available_memory()
+    available = host.available_memory()
     largest = largest_stock(available)
     if largest < _LARGE:
         progress.warn(
             f"a stock boot of {units.binary_size(_LARGE)} touches"
-            f" {units.decimal_size(_stock_need(_LARGE))} and"
+            f" {units.decimal_size(host.boot_memory(_LARGE))} and"
             f" {units.decimal_size(available)} is free: stock goes up to"
             f" {units.binary_size(largest)}, flatboot to {units.binary_size(_LARGE)}"
         )
@@ -41,7 +37,7 @@ def run(output: Path) -> list[Record]:
     stock = build.kernel(base, "stock", _CONFIG)
     flatboot = build.kernel(base, "flatboot", _CONFIG)
     wanted = plan(stock, flatboot, largest)
-    side_by_side = available >= _stock_need(largest) + _BESIDE
+    side_by_side = available >= host.boot_memory(largest) + _BESIDE
     with sigterm_raises(), progress.step("booting", total=len(wanted)) as step:
         records = asyncio.run(_boot_all(wanted, 2 if side_by_side else 1, step))
     for record in records:
@@ -66,23 +62,13 @@ def plan(stock: KernelImage, flatboot: KernelImage, largest: int) -> list[Boot]:
 def largest_stock(available: float) -> int:
     """Return the largest machine, in bytes, that a stock kernel boots on in *available* bytes."""
     size = _LARGE
-    while size > _SMALL and _stock_need(size) > available:
+    while size > _SMALL and host.boot_memory(size) > available:
         size //= 2
     return size
 
 
 def _boot(image: KernelImage, cmdline: str, size: int, phases: bool) -> Boot:
     return Boot(image, machine(memory=size), cmdline=cmdline, phases=phases)
-
-
-def _stock_need(size: int) -> float:
-    return _STOCK_BASE + _STOCK_PER_GIB * size / (1 << 30)
-
-
-def _available_memory() -> int:
-    text = Path("/proc/meminfo").read_text()
-    match = re.search(r"^MemAvailable:\s*(\d+) kB", text, re.MULTILINE)
-    return int(match[1]) * 1024 if match else 0
 
 
 async def _boot_all(wanted: Sequence[Boot], at_once: int, whole: progress.Step) -> list[Record]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
@@ -14,6 +17,23 @@ from flatboot.record import Record
 
 _COLOURS = ("#c2410c", "#1d4ed8", "#047857", "#7e22ce")
 _MARKERS = ("o", "s", "D", "^")
+# Inches: the height of a plot, and of a line of the legend beneath it.
+_HEIGHT, _LEGEND_ROW = 5, 0.25
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A line of a plot.
+
+    Attributes:
+        name: what it says of itself.
+        sizes: of the machines: bytes of memory, or CPUs.
+        costs: of the boots on them, in billions of instructions or seconds.
+    """
+
+    name: str
+    sizes: Sequence[int]
+    costs: Sequence[float]
 
 
 def cost_against_memory(records: Sequence[Record], path: Path) -> None:
@@ -22,41 +42,102 @@ def cost_against_memory(records: Sequence[Record], path: Path) -> None:
     Both axes are logarithmic, so a line that rises like memory does has slope 1 and a flat one is
     a boot that memory does not slow down. The file is the same for the same records.
     """
+    curves = [
+        Curve(
+            name,
+            [record.machine.memory_bytes for record in group],
+            [record.to_init / 1e9 for record in group],
+        )
+        for name, group in tables.by_kernel(records).items()
+    ]
+    with _written(path) as figure:
+        axes = _axes(
+            figure,
+            curves,
+            title="Boot cost against memory: one CPU, exact clock",
+            size="memory of the virtual machine",
+            written=units.binary_size,
+            cost="instructions from reset to /init (billions)",
+        )
+        sizes = axes.get_xticks()
+        axes.set_xlim(sizes[0] / 1.4, sizes[-1] * 6)
+        for curve, line in zip(curves, axes.lines, strict=True):
+            axes.annotate(
+                f"{curve.name}\n{curve.costs[-1]:.2f} G",
+                (curve.sizes[-1], curve.costs[-1]),
+                xytext=(8, 0),
+                textcoords="offset points",
+                va="center",
+                color=line.get_color(),
+            )
+
+
+def growth(
+    curves: Sequence[Curve],
+    path: Path,
+    *,
+    title: str,
+    size: str,
+    written: Callable[[int], str],
+    cost: str,
+) -> None:
+    """Draw costs against the size of the machine; the names of the curves stand beneath.
+
+    Args:
+        curves: the lines.
+        path: the file, whose suffix says the format.
+        title: what it shows.
+        size: what the sizes are.
+        written: writes a size.
+        cost: what the costs are.
+    """
+    with _written(path, _HEIGHT + _LEGEND_ROW * len(curves)) as figure:
+        axes = _axes(figure, curves, title=title, size=size, written=written, cost=cost)
+        figure.legend(*axes.get_legend_handles_labels(), loc="outside lower left", frameon=False)
+
+
+@contextlib.contextmanager
+def _written(path: Path, height: float = _HEIGHT) -> Iterator[Figure]:
+    """Yield an empty figure and write what was drawn in it."""
     with matplotlib.rc_context({"svg.hashsalt": "flatboot", "font.family": "sans-serif"}):
-        figure = _cost_figure(records)
+        figure = Figure(figsize=(8, height), layout="constrained", facecolor="white")
+        yield figure
         with atomic.new_file(path) as temporary:
             figure.savefig(temporary, format=path.suffix[1:], metadata={"Date": None})
 
 
-def _cost_figure(records: Sequence[Record]) -> Figure:
-    figure = Figure(figsize=(8, 5), layout="constrained", facecolor="white")
+def _axes(
+    figure: Figure,
+    curves: Sequence[Curve],
+    *,
+    title: str,
+    size: str,
+    written: Callable[[int], str],
+    cost: str,
+) -> Axes:
+    """Draw the curves on logarithmic axes."""
     axes = figure.subplots()
     axes.set_facecolor("white")
-    sizes = sorted({record.machine.memory_bytes for record in records})
-    for index, (name, group) in enumerate(tables.by_kernel(records).items()):
-        colour = _COLOURS[index % len(_COLOURS)]
-        memory = [record.machine.memory_bytes for record in group]
-        cost = [record.to_init / 1e9 for record in group]
-        axes.plot(memory, cost, marker=_MARKERS[index % len(_MARKERS)], color=colour, label=name)
-        axes.annotate(
-            f"{name}\n{cost[-1]:.2f} G",
-            (memory[-1], cost[-1]),
-            xytext=(8, 0),
-            textcoords="offset points",
-            va="center",
-            color=colour,
+    for index, curve in enumerate(curves):
+        axes.plot(
+            curve.sizes,
+            curve.costs,
+            # Colours that come again come with other markers.
+            marker=_MARKERS[(index + index // len(_COLOURS)) % len(_MARKERS)],
+            color=_COLOURS[index % len(_COLOURS)],
+            label=curve.name,
         )
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
-    axes.set_xticks(sizes, [units.binary_size(size) for size in sizes])
+    sizes = sorted({size for curve in curves for size in curve.sizes})
+    axes.set_xticks(sizes, [written(size) for size in sizes])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.yaxis.set_minor_locator(NullLocator())
-    axes.set_xlim(sizes[0] / 1.4, sizes[-1] * 6)
-    axes.set_xlabel("memory of the virtual machine")
-    axes.set_ylabel("instructions from reset to /init (billions)")
-    axes.set_title("Boot cost against memory: one CPU, exact clock", loc="left")
+    axes.set_xlabel(size)
+    axes.set_ylabel(cost)
+    axes.set_title(title, loc="left")
     axes.grid(True, color="#d4d4d4", linewidth=0.5)
     axes.spines[["top", "right"]].set_visible(False)
-    return figure
+    return axes

@@ -101,10 +101,11 @@ def refresh(folder: Path) -> list[Path]:
             "commit or stash them"
         )
     version = kernel_version(folder, folder)
-    name = next((n for n in bases.with_hooks() if version.startswith(f"{n}.")), None)
+    names = bases.with_hooks()
+    name = next((n for n in names if version.startswith(f"{n}.")), None)
     if name is None:
         raise FlatbootError(
-            f"{folder} is Linux {version}, which is none of the bases {', '.join(bases.with_hooks())}"
+            f"{folder} is Linux {version}, which is none of the bases {', '.join(names)}"
         )
     in_base = set(git(folder, "ls-tree", "-r", "-z", "--name-only", BASE_TAG).split("\0"))
     series = _topics_of(folder, in_base)

@@ -1,0 +1,61 @@
+"""What costs are made of."""
+
+from __future__ import annotations
+
+import pytest
+
+from flatboot import fits
+from flatboot.fits import Fit, Point
+
+
+def points(*machines: tuple[float, int]) -> list[Point]:
+    return [Point(gib, cpus, 300.0 + 7.0 * gib + 11.0 * cpus) for gib, cpus in machines]
+
+
+def test_a_plane_is_found_exactly() -> None:
+    fit = fits.linear(points((2, 1), (16, 1), (64, 4), (1024, 16)))
+    found = [fit.fixed, fit.per_gib, fit.per_cpu, fit.worst]
+    assert found == pytest.approx([300, 7, 11, 0])
+
+
+def test_a_term_without_variation_is_zero_and_goes_into_the_fixed_part() -> None:
+    one_cpu = fits.linear(points((2, 1), (16, 1), (64, 1)))
+    assert [one_cpu.fixed, one_cpu.per_gib] == pytest.approx([311, 7])
+    assert one_cpu.per_cpu == 0
+    one_size = fits.linear(points((2, 1), (2, 4), (2, 16)))
+    assert one_size.per_cpu == pytest.approx(11)
+    assert one_size.per_gib == 0
+    alone = fits.linear(points((2, 1)))
+    assert alone.fixed == pytest.approx(325)
+    assert [alone.per_gib, alone.per_cpu] == [0, 0]
+    assert fits.linear([]) == Fit(0, 0, 0, 0)
+
+
+def test_memory_has_both_where_cpus_grow_only_along_with_it() -> None:
+    fit = fits.linear(points((2, 1), (4, 2), (8, 4)))
+    assert fit.per_gib == pytest.approx(7 + 11 / 2)
+    assert fit.per_cpu == 0
+
+
+def test_the_worst_residual_is_a_share_of_the_largest_cost() -> None:
+    fit = fits.linear([Point(1, 1, 100), Point(2, 1, 160), Point(3, 1, 200)])
+    assert fit.per_gib == pytest.approx(50)
+    assert fit.worst == pytest.approx(20 / 3 / 200)
+
+
+def test_costs_below_zero_are_fitted_too() -> None:
+    fit = fits.linear([Point(1, 1, -5), Point(3, 1, -15)])
+    assert fit.per_gib == pytest.approx(-5)
+    assert fit.worst == pytest.approx(0)
+
+
+@pytest.mark.parametrize("power", [0, 1, 1.5])
+def test_the_exponent_is_the_power(power: float) -> None:
+    sizes = [2, 16, 1024]
+    assert fits.exponent(sizes, [3 * size**power for size in sizes]) == pytest.approx(power)
+
+
+@pytest.mark.parametrize(("sizes", "costs"), [([2, 2], [1, 2]), ([1, 2], [0, 1]), ([2], [1])])
+def test_no_exponent_without_two_sizes_and_costs(sizes: list[float], costs: list[float]) -> None:
+    with pytest.raises(ValueError, match="two sizes"):
+        fits.exponent(sizes, costs)
