@@ -51,3 +51,11 @@ def count(value: float) -> str:
         if abs(value) >= factor:
             return f"{value / factor:.{digits}f} {unit}"
     return f"{value:.0f}"
+
+
+def duration(ns: float) -> str:
+    """Return *ns* nanoseconds for people: ``2.002 s``, ``12.3 ms``, ``40 us``."""
+    for unit, factor, digits in (("s", 1e9, 3), ("ms", 1e6, 1)):
+        if abs(ns) >= factor:
+            return f"{ns / factor:.{digits}f} {unit}"
+    return f"{ns / 1e3:.0f} us"
