@@ -1,48 +1,36 @@
-"""What the flatboot kernel costs with deferred_init=wait: instructions to /init against stock.
-
-    .venv/bin/python bench/wait_cost.py          boot what has no record yet, print the table
-    .venv/bin/python bench/wait_cost.py --again  boot everything anew
-
-Records are kept in bench/results/wait_cost; the table is made from them alone.
-"""
+"""What the flatboot kernel costs with deferred_init=wait: instructions to /init against stock."""
 
 from __future__ import annotations
 
-import sys
-
-from rich.console import Console
 from rich.table import Table
 
-from flatboot import boot, build
-from flatboot.machine import machine
-from flatboot.record import Record
-from kept import kept
+from flatboot import units
+from flatboot.kept import Kept, Wanted
 
 SIZES = ("2G", "64G")
-CMDLINE = {"stock": "", "flatboot": "deferred_init=wait"}
+MODES = {"stock": "", "flatboot": "deferred_init=wait"}
 
 
-def measured(flavour: str, memory: str, again: bool) -> Record:
-    """Return the record of one boot, kept or made now."""
-
-    def made() -> Record:
-        image = build.kernel("7.3", flavour, "bench")
-        return boot.boot(image, machine(memory=memory), cmdline=CMDLINE[flavour])
-
-    return kept(f"wait_cost/{flavour}-{memory}", f"{flavour}, {memory}", again, made)
+def cost(kept: Kept, flavour: str, memory: str) -> int:
+    """Return the instructions of one boot."""
+    return kept(Wanted("wait_cost", flavour, memory, MODES[flavour])).to_init
 
 
-def main() -> None:
-    """Boot what is to be booted and print the table."""
-    again = "--again" in sys.argv[1:]
-    table = Table(title="Instructions from reset to /init, deferred_init=wait")
+def table(kept: Kept) -> Table:
+    """Return both kernels' cost on each size, and what each GiB between them costs."""
+    made = Table(title="Instructions from reset to /init, deferred_init=wait")
     for column in ("memory", "stock", "flatboot", "difference"):
-        table.add_column(column, justify="right")
-    for memory in SIZES:
-        stock, ours = (measured(flavour, memory, again).to_init for flavour in CMDLINE)
-        table.add_row(memory, f"{stock:,}", f"{ours:,}", f"{ours / stock - 1:+.3%}")
-    Console().print(table)
-
-
-if __name__ == "__main__":
-    main()
+        made.add_column(column, justify="left" if column == "memory" else "right")
+    costs = [
+        [
+            kept(Wanted("wait_cost", flavour, memory, mode)).to_init
+            for flavour, mode in MODES.items()
+        ]
+        for memory in SIZES
+    ]
+    gib = (units.size(SIZES[1]) - units.size(SIZES[0])) / 2**30
+    each = [(large - small) / gib for small, large in zip(*costs, strict=True)]
+    names = [*(units.binary_size(units.size(memory)) for memory in SIZES), "each GiB between"]
+    for name, (stock, ours) in zip(names, [*costs, each], strict=True):
+        made.add_row(name, f"{stock:,.0f}", f"{ours:,.0f}", f"{ours / stock - 1:+.1%}")
+    return made

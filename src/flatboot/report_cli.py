@@ -1,0 +1,29 @@
+"""``flatboot report``: records as one web page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from flatboot import progress, report, results
+from flatboot.errors import FlatbootError
+
+
+def run_report(
+    files: Annotated[
+        list[Path], typer.Argument(help="Record files, folders of them, and results files.")
+    ],
+    output: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
+) -> None:
+    """Write records as one HTML page that needs no network: curves, phases, comparison, tables."""
+    records = results.read(files)
+    with progress.step(f"report on {len(records)} boots"):
+        try:
+            report.write(records, output)
+        except OSError as error:
+            raise FlatbootError(f"cannot write {output}: {error.strerror}") from error
+    console = Console(highlight=False)
+    console.print(f"report: {output.resolve()}", soft_wrap=True, markup=False)
