@@ -8,15 +8,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from flatboot import build, demo, disk, kernel_cli, machine, own_kernel, progress, tables, timeline
 from flatboot.boot import CLOCKS, Image
 from flatboot.boot import boot as boot_once
 from flatboot.errors import FlatbootError, UsageError
 from flatboot.machine import Machine
-
-_WIDTH = 100
 
 
 def register(app: typer.Typer) -> None:
@@ -90,7 +87,7 @@ def boot(
     if timeline_file is not None:
         with _writing(timeline_file):
             timeline.write(record, timeline_file)
-    console = _console()
+    console = tables.console()
     if record.phases:
         console.print(tables.phase_table(record))
     if record.calls:
@@ -106,7 +103,7 @@ def run_demo(
 ) -> None:
     """Boot stock and flatboot from 2 GiB to 1 TiB and print what that costs each of them."""
     records = demo.run(output)
-    console = _console()
+    console = tables.console()
     console.print(tables.growth_table([record for record in records if record.phases]))
     console.print(f"records and plot: {output.resolve()}", highlight=False, soft_wrap=True)
 
@@ -122,11 +119,3 @@ def _writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise FlatbootError(f"cannot write {path}: {error.strerror}") from error
-
-
-def _console() -> Console:
-    """Return the console that tables go to; a file or pipe gets them whole."""
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = _WIDTH
-    return console

@@ -55,7 +55,7 @@ def run(
     ] = None,
     config: Annotated[
         str | None,
-        typer.Option(help="Configs, such as bench,debug.", show_default="bench, or trace"),
+        typer.Option(help="Configs, such as bench,debug.", show_default="bench"),
     ] = None,
     arch: Annotated[
         str | None, typer.Option(help="Architectures: x86_64,arm64.", show_default="x86_64")
