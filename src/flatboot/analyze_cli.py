@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -64,7 +63,7 @@ def analyze(
     if lost := callbacks.lost(trace):
         progress.warn(f"the trace lost {lost:,} events: trace_buf_size= makes its buffers larger")
     if timeline_file is not None:
-        with _writing(timeline_file):
+        with disk.writing(timeline_file):
             timeline.save(_timeline(analysis, calls, callbacks.unit(trace)), timeline_file)
     advice = bootlog_advice.advise(analysis)
     if as_json:
@@ -122,11 +121,3 @@ def _read(path: Path) -> str:
         return path.read_text(errors="replace")
     except OSError as error:
         raise FlatbootError(f"cannot read {path}: {error.strerror}") from error
-
-
-@contextlib.contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise FlatbootError(f"cannot write {path}: {error.strerror}") from error

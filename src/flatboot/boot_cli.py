@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +10,7 @@ import typer
 from flatboot import build, demo, disk, kernel_cli, machine, own_kernel, progress, tables, timeline
 from flatboot.boot import CLOCKS, Image
 from flatboot.boot import boot as boot_once
-from flatboot.errors import FlatbootError, UsageError
+from flatboot.errors import UsageError
 from flatboot.machine import Machine
 
 
@@ -82,10 +80,10 @@ def boot(
             on_phase=lambda phase: step.update(0, phase),
         )
     if record_file is not None:
-        with _writing(record_file):
+        with disk.writing(record_file):
             record.save(record_file)
     if timeline_file is not None:
-        with _writing(timeline_file):
+        with disk.writing(timeline_file):
             timeline.write(record, timeline_file)
     console = tables.console()
     if record.phases:
@@ -110,12 +108,3 @@ def run_demo(
 
 def _machine(arch: str, memory: str, cpus: int, nodes: str) -> Machine:
     return machine.machine(arch, memory, cpus, machine.parse_nodes(nodes))
-
-
-@contextlib.contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    """Turn an error of the file system within the body into a sentence about *path*."""
-    try:
-        yield
-    except OSError as error:
-        raise FlatbootError(f"cannot write {path}: {error.strerror}") from error

@@ -112,7 +112,9 @@ def run(
             notes = [*comparison.notes, *history.notes(comparison, sides.past)]
             comparison = dataclasses.replace(comparison, notes=notes)
         if junit_file is not None:
-            _write(junit_file, junit.text(comparison, datetime.datetime.now(datetime.UTC)))
+            text = junit.text(comparison, datetime.datetime.now(datetime.UTC))
+            with disk.writing(junit_file), atomic.new_file(junit_file) as new:
+                new.write_text(text)
     except UsageError:
         raise
     except FlatbootError as error:
@@ -234,11 +236,3 @@ def _finite(data: Any) -> Any:
     if isinstance(data, list):
         return [_finite(value) for value in data]
     return None if isinstance(data, float) and math.isinf(data) else data
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        with atomic.new_file(path) as temporary:
-            temporary.write_text(text)
-    except OSError as error:
-        raise FlatbootError(f"cannot write {path}: {error.strerror}") from error

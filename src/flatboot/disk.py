@@ -1,4 +1,4 @@
-"""A full disk as one sentence."""
+"""What the disk says, as one sentence."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import errno
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 from flatboot import paths
 from flatboot.errors import FlatbootError
@@ -28,3 +29,12 @@ def full_is_an_error() -> Iterator[None]:
             f"no space left{where} ({free / 1e9:.1f} GB are free in {folder}): make room, or set "
             "XDG_CACHE_HOME to a folder on another disk"
         ) from error
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn an error of the file system within the body into a sentence about *path*."""
+    try:
+        yield
+    except OSError as error:
+        raise FlatbootError(f"cannot write {path}: {error.strerror}") from error

@@ -131,7 +131,7 @@ def _mypy(files: list[str]) -> str:
     package = [name for name in files if name.startswith("src/")]
     folders = {Path(name).parent for name in files if name not in package}
     groups = [[name for name in files if Path(name).parent == folder] for folder in folders]
-    run = _command("env", "MYPYPATH=src", sys.executable, "-m", "mypy", "--strict")
+    run = _command("env", "MYPYPATH=src:tests", sys.executable, "-m", "mypy", "--strict")
     return "".join(run(group) for group in [package, *groups] if group)
 
 

@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from flatboot import progress, report, results
-from flatboot.errors import FlatbootError
+from flatboot import disk, progress, report, results
 
 
 def run_report(
@@ -20,10 +19,7 @@ def run_report(
 ) -> None:
     """Write records as one HTML page that needs no network: curves, phases, comparison, tables."""
     records = results.read(files)
-    with progress.step(f"report on {len(records)} boots"):
-        try:
-            report.write(records, output)
-        except OSError as error:
-            raise FlatbootError(f"cannot write {output}: {error.strerror}") from error
+    with progress.step(f"report on {len(records)} boots"), disk.writing(output):
+        report.write(records, output)
     console = Console(highlight=False)
     console.print(f"report: {output.resolve()}", soft_wrap=True, markup=False)
