@@ -8,7 +8,19 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from flatboot import boot_cli, kernel_cli, lint, processes, selftest
+from flatboot import (
+    analyze_cli,
+    bench_cli,
+    bisect_cli,
+    boot_cli,
+    compare_cli,
+    kernel_cli,
+    lint,
+    processes,
+    report_cli,
+    selftest,
+    sweep_cli,
+)
 from flatboot.errors import FlatbootError, UsageError
 
 app = typer.Typer(
@@ -19,6 +31,12 @@ app = typer.Typer(
 )
 app.add_typer(kernel_cli.app, name="kernel")
 boot_cli.register(app)
+analyze_cli.register(app)
+compare_cli.register(app)
+app.command("bisect")(bisect_cli.bisect)
+sweep_cli.register(app)
+app.command("report")(report_cli.run_report)
+app.command("bench")(bench_cli.bench)
 app.command("lint")(lint.lint)
 app.command("test")(selftest.test)
 

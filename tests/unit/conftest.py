@@ -37,8 +37,8 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         },
     )
     git(root, "init", "-q")
-    git(root, "config", "user.name", "Ada Author")
-    git(root, "config", "user.email", "ada@example.org")
+    git(root, "config", "user.name", "flatboot tests")
+    git(root, "config", "user.email", "tests@example.org")
     git(root, "add", "-A")
     git(root, "commit", "-q", "-m", "all")
     monkeypatch.setattr(paths, "repo", lambda: root)

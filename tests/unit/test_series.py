@@ -57,7 +57,7 @@ def snapshot(checkout: Path) -> dict[str, bytes]:
     return {str(p.relative_to(root)): p.read_bytes() for p in root.rglob("*") if p.is_file()}
 
 
-def commit(work: Path, message: str, *, author: str = "Ada Author <ada@example.org>") -> None:
+def commit(work: Path, message: str, *, author: str = "flatboot tests <tests@example.org>") -> None:
     git(work, "add", "-A")
     git(work, "commit", "-q", "-m", message, "--author", author)
 
@@ -71,8 +71,8 @@ def rebuilt(kernel_tree: Path, tmp_path: Path) -> str:
 def test_tree_has_a_commit_for_each_topic(work: Path, kernel_tree: Path) -> None:
     log = git(work, "log", "--reverse", "--format=%an: %s")
     assert log.splitlines() == [
-        "Ada Author: Linux 7.3.4",
-        "Ada Author: mm: change a",
+        "flatboot tests: Linux 7.3.4",
+        "flatboot tests: mm: change a",
         "Bob Builder: mm: change b, and a again",
     ]
     assert git(work, "show", "--name-only", "--format=", "HEAD~1").split() == ["mm/a.c", "mm/new.c"]
@@ -223,7 +223,7 @@ def test_mail_series_applies_to_the_base(
     ]
     assert sorted(path.name for path in output.iterdir()) == [*names, "notes"]
     text = written.patches[2].read_text()
-    assert "Signed-off-by: Ada Author <ada@example.org>" in text
+    assert "Signed-off-by: flatboot tests <tests@example.org>" in text
     assert "Topic:" not in text
     tree = git(work, "rev-parse", "HEAD^{tree}")
     git(work, "reset", "-q", "--hard", "base")
