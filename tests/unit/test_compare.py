@@ -51,13 +51,18 @@ def recorded() -> list[dict[str, int]]:
     return [lengths(row) for row in read_csv("same-kernel.csv")]
 
 
-def laid_out(config: str) -> list[Record]:
-    """Return boots of stock 7.3.4 with *config*, on 2 to 64 GiB (bench/layout_noise.py)."""
+def measured(name: str, **which: str) -> list[Record]:
+    """Return the boots of the file *name* that have these values in these columns."""
     return [
         with_phases(boots.record("stock", row["memory"], 0), lengths(row))
-        for row in read_csv("layout.csv")
-        if row["config"] == config
+        for row in read_csv(name)
+        if which.items() <= row.items()
     ]
+
+
+def laid_out(config: str) -> list[Record]:
+    """Return boots of stock 7.3.4 with *config*, on 2 to 64 GiB (bench/layout_noise.py)."""
+    return measured("layout.csv", config=config)
 
 
 def read_csv(name: str) -> list[dict[str, str]]:
@@ -200,6 +205,29 @@ def test_a_change_that_the_largest_size_does_not_show_has_no_beginning() -> None
     after = [*sizes("2G", initcalls=slower(5)), *sizes("64G")]
     found = phase(compare(sizes("2G", "64G"), after), "initcalls")
     assert (found.verdict, found.from_bytes) == (REGRESSION, None)
+
+
+def test_a_lost_deferral_is_told_from_its_parent() -> None:
+    """The boots are of a commit after which zones of over 10 GiB are set up early, and its parent.
+
+    The commit is tests/data/bisect/lose-deferral.patch, the boots are those of
+    tests/boot/test_bisecting.py.
+    """
+    parent, lost = (measured("lost-deferral.csv", kernel=name) for name in ("parent", "lost"))
+    found = compare(parent, lost, control=laid_out("control")[:2])
+    assert found.exit_status == 1
+    early = phase(found, "early memory set-up")
+    assert (early.verdict, early.from_bytes) == (REGRESSION, 16 * GIB)
+    # A struct page is set up by 42 instructions there; a GiB has 262,144.
+    assert early.per_gib == pytest.approx(11.0e6, rel=0.02)
+    assert phase(found, "waiting for the memory map").verdict == IMPROVEMENT
+    assert {name for name, told in verdicts(found).items() if told == REGRESSION} == {
+        TOTAL,
+        "early memory set-up",
+    }
+    sentence = verdict.sentence(found)
+    assert "early memory set-up +263.2 ms" in sentence.replace(",", "")
+    assert "from 16 GiB on" in sentence
 
 
 def test_several_cpus_wait_for_each_other_and_that_is_no_change() -> None:
