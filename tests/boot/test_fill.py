@@ -47,8 +47,8 @@ def compare(ours: dict[str, int], reference: dict[str, int], slack: int, late: i
     """Check that reclaim began no earlier than in the reference.
 
     It began with no more memory left, within twice *slack* pages (a step just done, and one that
-    did not fit into what was left), and with no fewer pages filled, within *slack* and *late*, those
-    that were filled before kswapd got to run.
+    did not fit into what was left), and with no fewer pages filled, within *slack* and *late*,
+    those that were filled before kswapd got to run.
     """
     assert headroom(ours) <= max(headroom(reference), 0) + 2 * slack
     at_start = max(reference["free_before"] - ours["free_before"], 0) // 4
