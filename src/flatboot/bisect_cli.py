@@ -147,7 +147,7 @@ def run(bisection: Bisection, state: State) -> None:
     console.print(bisect_tables.verdict(found))
     if found.cost is not None:
         named = bisect_tables.chosen([found.cost.total, found.cost.change], choice.phase)
-        title = "The first bad commit and the one before it, instructions"
+        title = f"{found.cost.after.short} and, before it, {found.cost.before.short}, instructions"
         console.print(bisect_tables.change_table(title, named, "before", "with it"))
         console.print(bisect_tables.cost_lines(found.cost))
     console.print(Text(f"records and logs: {state.folder.resolve()}"))

@@ -83,7 +83,7 @@ def verdict(found: Found) -> Text:
     """Return the first bad commit, or all that may be it."""
     lines = ["The first bad commit:"]
     if len(found.candidates) > 1:
-        lines = ["The first bad commit is one of these, between which the skipped commits hide it:"]
+        lines = ["The first bad commit is one of these; the skipped ones were not measured:"]
     for commit in found.candidates:
         lines += [
             f"  {commit.hash}",
