@@ -11,11 +11,6 @@ SIZES = ("2G", "64G")
 MODES = {"stock": "", "flatboot": "deferred_init=wait"}
 
 
-def cost(kept: Kept, flavour: str, memory: str) -> int:
-    """Return the instructions of one boot."""
-    return kept(Wanted("wait_cost", flavour, memory, MODES[flavour])).to_init
-
-
 def table(kept: Kept) -> Table:
     """Return both kernels' cost on each size, and what each GiB between them costs."""
     made = Table(title="Instructions from reset to /init, deferred_init=wait")

@@ -225,7 +225,17 @@ def test_every_table_of_this_checkout_has_a_function_and_a_place() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["headline", "boot-cost", "growth-ledger", "wait-cost", "latency", "layout", "fill"]
+    "name",
+    [
+        "headline",
+        "boot-cost",
+        "growth-ledger",
+        "wait-cost",
+        "latency",
+        "layout",
+        "fill",
+        "memory-sweep",
+    ],
 )
 def test_docs_show_what_the_kept_records_say(name: str, boots: list[Wanted]) -> None:
     bench_cli.bench(kept=True, check=True, name=name)
