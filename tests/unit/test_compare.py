@@ -230,6 +230,17 @@ def test_a_lost_deferral_is_told_from_its_parent() -> None:
     assert "from 16 GiB on" in sentence
 
 
+def test_one_per_cent_of_one_phase_is_found_at_64_gib() -> None:
+    """The boot is of stock 7.3.4 with tests/data/compare/one-per-cent.patch."""
+    before, control = laid_out("bench")[2:], laid_out("control")[2:]
+    found = compare(before, measured("one-per-cent.csv"), control=control)
+    assert found.exit_status == 1
+    regressed = [name for name, told in verdicts(found).items() if told == REGRESSION]
+    assert regressed == ["early memory set-up"]
+    (size,) = phase(found, "early memory set-up").sizes
+    assert size.after / size.before == pytest.approx(1.01, abs=0.0005)
+
+
 def test_several_cpus_wait_for_each_other_and_that_is_no_change() -> None:
     def judged(cpus: int) -> str:
         before, after = boot("2G", cpus), boot("2G", cpus, unattributed=slower(100))
