@@ -19,7 +19,7 @@ TOTAL = comparable.TOTAL
 GIB = 1 << 30
 REGRESSION, IMPROVEMENT, SAME, UNDECIDED = "regression", "improvement", "same", "undecided"
 #: The least share of a phase that counts as a change. The same code at other addresses moved no
-#: phase of 1 ms or more by more than 0.01%, what is unattributed excepted (bench/layout_noise.py),
+#: phase of 1 ms or more by more than 0.01%, what is unattributed excepted (bench/layout.py),
 #: so this is far above the noise, and half of the 1% that is to be found.
 THRESHOLD = 0.005
 #: How often a regression may be found where there is none.

@@ -14,7 +14,7 @@ import pytest
 import scipy
 from compared import COSTS, Change, boot, sizes, wall, with_phases
 
-from flatboot import verdict
+from flatboot import phases, verdict
 from flatboot.compare import (
     IMPROVEMENT,
     REGRESSION,
@@ -26,11 +26,12 @@ from flatboot.compare import (
     compare,
 )
 from flatboot.errors import UsageError
-from flatboot.record import Record
+from flatboot.record import Record, load
 
 GIB = 1 << 30
 ALPHA = 0.05
 DATA = Path(__file__).parents[1] / "data" / "compare"
+LAYOUT = Path(__file__).parents[2] / "bench" / "results" / "layout"
 BIG = ("2G", "64G", "256G", "512G", "1T", "2T")
 
 
@@ -60,9 +61,13 @@ def measured(name: str, **which: str) -> list[Record]:
     ]
 
 
-def laid_out(config: str) -> list[Record]:
-    """Return boots of stock 7.3.4 with *config*, on 2 to 64 GiB (bench/layout_noise.py)."""
-    return measured("layout.csv", config=config)
+def laid_out(name: str) -> list[Record]:
+    """Return the boots of "stock" or "stock-control" on 2 to 64 GiB that bench/layout.py keeps."""
+    kept = {size: load(LAYOUT / f"{name}-{size}.json") for size in ("2G", "16G", "64G")}
+    return [
+        with_phases(boots.record("stock", size, 0), phases.by_name(boot.phases))
+        for size, boot in kept.items()
+    ]
 
 
 def read_csv(name: str) -> list[dict[str, str]]:
@@ -134,7 +139,7 @@ def test_a_few_timer_interrupts_more_are_no_change() -> None:
 
 
 def test_a_kernel_whose_code_lies_elsewhere_is_the_same() -> None:
-    before, control = laid_out("bench"), laid_out("control")
+    before, control = laid_out("stock"), laid_out("stock-control")
     assert compare(before, control).verdict == SAME
     assert compare(before, control, control=control).verdict == SAME
 
@@ -152,7 +157,7 @@ def test_a_kernel_whose_code_lies_elsewhere_is_the_same() -> None:
 def test_one_per_cent_is_found_in_boots_that_were_measured_and_with_their_control(
     name: str,
 ) -> None:
-    before, control = laid_out("bench"), laid_out("control")
+    before, control = laid_out("stock"), laid_out("stock-control")
     after = []
     for record in control:
         took = {one.name: one.length for one in record.phases}
@@ -214,7 +219,7 @@ def test_a_lost_deferral_is_told_from_its_parent() -> None:
     tests/boot/test_bisecting.py.
     """
     parent, lost = (measured("lost-deferral.csv", kernel=name) for name in ("parent", "lost"))
-    found = compare(parent, lost, control=laid_out("control")[:2])
+    found = compare(parent, lost, control=laid_out("stock-control")[:2])
     assert found.exit_status == 1
     early = phase(found, "early memory set-up")
     assert (early.verdict, early.from_bytes) == (REGRESSION, 16 * GIB)
@@ -232,7 +237,7 @@ def test_a_lost_deferral_is_told_from_its_parent() -> None:
 
 def test_one_per_cent_of_one_phase_is_found_at_64_gib() -> None:
     """The boot is of stock 7.3.4 with tests/data/compare/one-per-cent.patch."""
-    before, control = laid_out("bench")[2:], laid_out("control")[2:]
+    before, control = laid_out("stock")[2:], laid_out("stock-control")[2:]
     found = compare(before, measured("one-per-cent.csv"), control=control)
     assert found.exit_status == 1
     regressed = [name for name, told in verdicts(found).items() if told == REGRESSION]
