@@ -223,7 +223,7 @@ def _hidden(lines: Sequence[Line], facts: Facts) -> list[str]:
     still = sum(1 for line in lines if not line.at)
     said = [
         "firmware, boot loader, unpacking of the kernel, and what it did before its clock began"
-        f" (the {still} message{'s' * (still != 1)} with the time 0)"
+        f" (the {units.many(still, 'message')} with the time 0)"
     ]
     if facts.hidden_ns is not None:
         said.append(

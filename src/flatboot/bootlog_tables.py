@@ -88,8 +88,8 @@ def _where(gap: Gap) -> str:
 def _summary(analysis: Analysis) -> Text:
     facts = analysis.facts
     size = units.binary_size(facts.memory_bytes) if facts.memory_bytes else "memory not told"
-    cpus = f"{facts.cpus} CPU{'s' * (facts.cpus != 1)}" if facts.cpus else "CPUs not told"
-    nodes = f", {facts.nodes} node{'s' * (facts.nodes != 1)}" if facts.nodes else ""
+    cpus = units.many(facts.cpus, "CPU") if facts.cpus else "CPUs not told"
+    nodes = f", {units.many(facts.nodes, 'node')}" if facts.nodes else ""
     lines = [
         f"Linux {facts.version or '(version not told)'}{f' ({facts.arch})' * bool(facts.arch)},"
         f" {size}, {cpus}{nodes}{f', {facts.hypervisor}' * bool(facts.hypervisor)}",

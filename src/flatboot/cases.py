@@ -183,11 +183,11 @@ def _memory(case: Case) -> str:
 
 
 def _cpus(case: Case) -> str:
-    return f"{case.cpus} CPU{'s' * (case.cpus > 1)}"
+    return units.many(case.cpus, "CPU")
 
 
 def _nodes(case: Case) -> str:
-    return f"{case.nodes} node{'s' * (case.nodes > 1)}"
+    return units.many(case.nodes, "node")
 
 
 def _clock(record: Record) -> Clock:

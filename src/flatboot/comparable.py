@@ -24,7 +24,7 @@ class Size:
 
     def __str__(self) -> str:
         """Return the size for people."""
-        title = f"{units.binary_size(self.memory_bytes)}, {self.cpus} CPU{'s' * (self.cpus > 1)}"
+        title = f"{units.binary_size(self.memory_bytes)}, {units.many(self.cpus, 'CPU')}"
         return title + (f", {len(self.nodes)} nodes" if len(self.nodes) > 1 else "")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from flatboot import comparable, fits, kernel_names, phases, ranks
+from flatboot import comparable, fits, kernel_names, phases, ranks, units
 from flatboot.comparable import Pair
 from flatboot.errors import UsageError
 from flatboot.fits import Fit, Point
@@ -251,7 +251,7 @@ def _runs_notes(pairs: Sequence[Pair], judged: Sequence[SizeChange], alpha: floa
         return []
     least = min(min(len(pair.before), len(pair.after)) for pair in pairs)
     return [
-        f"{least} run{'s' * (least > 1)} of a kernel cannot show a change of {len(pairs)} figures"
+        f"{units.many(least, 'run')} of a kernel cannot show a change of {len(pairs)} figures"
         f" at once: at least {ranks.runs_needed(alpha / len(pairs))} of each are needed"
     ]
 

@@ -43,7 +43,7 @@ def earlier(new: Sequence[Record], kept: Sequence[Record]) -> list[list[Record]]
 
 def notes(comparison: Comparison, past: Sequence[Sequence[Record]]) -> list[str]:
     """Return what the whole boot and each changed phase took in all kernels of *past*."""
-    count = f"{len(past)} earlier kernel{'s' * (len(past) > 1)}"
+    count = units.many(len(past), "earlier kernel")
     shown = [phase for phase in comparison.phases if phase.name == TOTAL or phase.verdict != SAME]
     found = [f"{_span(phase, past)}" for phase in shown]
     return [f"in {count}: {'; '.join(found)}"]

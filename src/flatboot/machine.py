@@ -45,7 +45,7 @@ class Machine:
     @property
     def title(self) -> str:
         """The machine in a few words, for people."""
-        cpus = f"{self.cpus} CPU{'s' * (self.cpus > 1)}"
+        cpus = units.many(self.cpus, "CPU")
         nodes = f", {len(self.nodes)} nodes" if len(self.nodes) > 1 else ""
         return f"{self.arch}, {units.binary_size(self.memory_bytes)}, {cpus}{nodes}"
 

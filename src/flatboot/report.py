@@ -156,15 +156,11 @@ def _summary(found: Sequence[Case]) -> str:
     cpus = sorted({case.cpus for case in found})
     days = sorted({run.created[:10] for run in runs})
     return (
-        f"{_many(len(runs), 'boot')} of {_many(kernels, 'kernel')} on"
+        f"{units.many(len(runs), 'boot')} of {units.many(kernels, 'kernel')} on"
         f" {_range([units.binary_size(size) for size in memory])} of memory and"
         f" {_range([str(count) for count in cpus])} {'CPUs' if cpus != [1] else 'CPU'},"
         f" {_range(days)}."
     )
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}{'s' * (count != 1)}"
 
 
 def _range(values: Sequence[str]) -> str:

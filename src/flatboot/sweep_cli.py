@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from flatboot import disk, matrix, progress, sweep, sweep_tables, tables
+from flatboot import disk, matrix, progress, sweep, sweep_tables, tables, units
 from flatboot.errors import FlatbootError, UsageError
 from flatboot.matrix import Matrix
 from flatboot.results import Results
@@ -125,7 +125,7 @@ def run(
     jobs = sweep.plan(wanted)
     with Results.open(output, create=True) as results:
         done = len({job.key for job in jobs} & results.keys())
-        count = f"{len(jobs)} boot{'s' * (len(jobs) > 1)}"
+        count = units.many(len(jobs), "boot")
         progress.console.print(
             f"{count}: {done} are in {output}, {len(jobs) - done} to do",
             highlight=False,

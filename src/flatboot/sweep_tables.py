@@ -48,9 +48,9 @@ class _Growth:
         words = [first.kernel]
         firsts = [other[0] for other in self.lines]
         if self.by_memory and len({case.cpus for case in firsts}) > 1:
-            words.append(f"{first.cpus} CPU{'s' * (first.cpus > 1)}")
+            words.append(units.many(first.cpus, "CPU"))
         if len({case.nodes for case in firsts}) > 1:
-            words.append(f"{first.nodes} node{'s' * (first.nodes > 1)}")
+            words.append(units.many(first.nodes, "node"))
         return ", ".join(words)
 
 

@@ -63,8 +63,8 @@ def summary(record: Record) -> Text:
     lines = [
         f"{kernel.flavour} {kernel.version} ({kernel.config}) on {machine.type}, QEMU"
         f" {machine.qemu} {machine.accelerator}, {units.binary_size(machine.memory_bytes)},"
-        f" {machine.cpus} CPU{'s' * (machine.cpus > 1)}, {max(len(machine.nodes), 1)}"
-        f" node{'s' * (len(machine.nodes) > 1)}",
+        f" {units.many(machine.cpus, 'CPU')},"
+        f" {units.many(max(len(machine.nodes), 1), 'node')}",
         f"{record.unit} from reset to /init: {record.to_init:,}",
         f"peak host memory: {units.decimal_size(record.host_peak_bytes)}",
         f"MemTotal {_kib(meminfo, 'MemTotal')}, MemFree {_kib(meminfo, 'MemFree')}",

@@ -45,6 +45,11 @@ def decimal_size(count: float) -> str:
     return f"{count / 1e9:.2f} GB"
 
 
+def many(number: int, what: str) -> str:
+    """Return *number* of *what*, as "1 CPU" or "2 CPUs"."""
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
 def count(value: float) -> str:
     """Return a large count for people: ``16.290 G``, ``455.1 M``, ``3.2 k``."""
     for unit, factor, digits in (("G", 1e9, 3), ("M", 1e6, 1), ("k", 1e3, 1)):

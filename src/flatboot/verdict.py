@@ -52,7 +52,7 @@ def sentence(comparison: Comparison) -> str:
     word = "slower" if comparison.verdict == REGRESSION else "faster"
     parts = "; ".join(describe(phase) for phase in changed[: _NAMED + 1])
     more = len(changed) - _NAMED - 1
-    rest = f"; and {more} more phase{'s' * (more > 1)}" if more > 0 else ""
+    rest = f"; and {units.many(more, 'more phase')}" if more > 0 else ""
     return f"{comparison.verdict}: {after} boots {word} than {before}: {parts}{rest}"
 
 
@@ -98,9 +98,9 @@ def title(size: SizeChange, among: Sequence[SizeChange]) -> str:
     """Return *size* in as many words as tell it from the others."""
     words = units.binary_size(size.memory_bytes)
     if len({one.cpus for one in among}) > 1 or size.cpus > 1:
-        words += f", {size.cpus} CPU{'s' * (size.cpus > 1)}"
+        words += f", {units.many(size.cpus, 'CPU')}"
     if len({one.nodes for one in among}) > 1 or size.nodes > 1:
-        words += f", {size.nodes} node{'s' * (size.nodes > 1)}"
+        words += f", {units.many(size.nodes, 'node')}"
     return words
 
 
