@@ -177,47 +177,46 @@ def _each_clock(
 
 def _memory(found: Sequence[Case], clock: Clock) -> Iterator[Block]:
     sweeps = cases.over_memory(found)
-    if not sweeps:
-        return
-    yield Block(
-        clock.title,
-        _plain(
-            tables.growth(sweeps, clock, "GiB", lambda case: case.gib, lambda fit: fit.per_gib),
-            tables.points(sweeps, clock, "memory", lambda case: units.binary_size(case.memory)),
-        ),
-        [_EXPONENT],
-        report_plots.curves(
-            f"memory-{clock.key}",
-            _lines(sweeps, lambda case: case.memory, lambda case: case.cost),
-            x_label="memory of the machine",
-            y_label=f"{clock.unit} from reset to /init",
-            x_text=units.binary_size,
-            y_text=clock.tick,
-        ),
-        f"{clock.unit} from reset to /init against memory, both axes logarithmic; {_named(sweeps)}",
+    by_gib = tables.growth(sweeps, clock, "GiB", lambda case: case.gib, lambda fit: fit.per_gib)
+    yield from _curves(
+        sweeps, clock, "memory", by_gib, lambda case: case.memory, units.binary_size, [_EXPONENT]
     )
 
 
 def _cpus(found: Sequence[Case], clock: Clock) -> Iterator[Block]:
     sweeps = cases.over_cpus(found)
+    by_cpu = tables.growth(sweeps, clock, "CPU", lambda case: case.cpus, lambda fit: fit.per_cpu)
+    text = [_EXPONENT, *([_ALL_CPUS] if clock.exact else [])]
+    yield from _curves(
+        sweeps, clock, "CPUs", by_cpu, lambda case: case.cpus, lambda count: f"{count:g}", text
+    )
+
+
+def _curves(
+    sweeps: Sequence[Sweep],
+    clock: Clock,
+    what: str,
+    growth: Table,
+    size: Callable[[Case], int],
+    written: Callable[[float], str],
+    text: list[str],
+) -> Iterator[Block]:
+    """Make the block of the cost against *what*, a *size* of the machine; none of no sweeps."""
     if not sweeps:
         return
     yield Block(
         clock.title,
-        _plain(
-            tables.growth(sweeps, clock, "CPU", lambda case: case.cpus, lambda fit: fit.per_cpu),
-            tables.points(sweeps, clock, "CPUs", lambda case: str(case.cpus)),
-        ),
-        [_EXPONENT, *([_ALL_CPUS] if clock.exact else [])],
+        _plain(growth, tables.points(sweeps, clock, what, lambda case: written(size(case)))),
+        text,
         report_plots.curves(
-            f"cpus-{clock.key}",
-            _lines(sweeps, lambda case: case.cpus, lambda case: case.cost),
-            x_label="CPUs of the machine",
+            f"{what.lower()}-{clock.key}",
+            _lines(sweeps, size, lambda case: case.cost),
+            x_label=f"{what} of the machine",
             y_label=f"{clock.unit} from reset to /init",
-            x_text=lambda count: f"{count:g}",
+            x_text=written,
             y_text=clock.tick,
         ),
-        f"{clock.unit} from reset to /init against CPUs, both axes logarithmic; {_named(sweeps)}",
+        f"{clock.unit} from reset to /init against {what}, both axes logarithmic; {_named(sweeps)}",
     )
 
 
