@@ -56,7 +56,10 @@ def analyze(
     if live and boot is not None:
         raise UsageError("the ring buffer holds one boot: leave out --boot")
     analysis = bootlog_input.analyze_live() if file is None else bootlog_input.analyze(file, boot)
-    trace = "" if trace_file is None else _read(trace_file)
+    trace = ""
+    if trace_file is not None:
+        with disk.reading(trace_file):
+            trace = trace_file.read_text(errors="replace")
     calls = callbacks.parse(trace)
     if trace_file is not None and not calls:
         raise FlatbootError(f"{trace_file} holds no cpuhp events: boot with trace_event=cpuhp:*")
@@ -114,10 +117,3 @@ def _timeline(analysis: Analysis, calls: Sequence[Callback], unit: str) -> dict[
     title = f"{analysis.facts.version}, kernel log"
     about = {"clock": "the kernel's", "unit": "ns", "cmdline": analysis.facts.cmdline}
     return timeline.document(title, tracks, about)
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace")
-    except OSError as error:
-        raise FlatbootError(f"cannot read {path}: {error.strerror}") from error

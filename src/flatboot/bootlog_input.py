@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from flatboot import bootlog_lines, progress
+from flatboot import bootlog_lines, disk, progress
 from flatboot.bootlog import Analysis, analyze_lines
 from flatboot.bootlog_boots import NoBoot
 from flatboot.errors import FlatbootError
@@ -55,13 +55,11 @@ def analyze(name: str, boot: int | None = None) -> Analysis:
         FlatbootError: it cannot be read, is empty, binary or compressed, or holds no boot.
         UsageError: it holds fewer boots than *boot*.
     """
-    try:
+    with disk.reading(name):
         if name == STDIN:
             return _analyze("standard input", sys.stdin.buffer, boot)
         with Path(name).open("rb") as file:
             return _analyze(name, file, boot)
-    except OSError as error:
-        raise FlatbootError(f"cannot read {name}: {error.strerror}") from error
 
 
 def analyze_live(path: Path = KMSG) -> Analysis:

@@ -38,3 +38,12 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise FlatbootError(f"cannot write {path}: {error.strerror}") from error
+
+
+@contextlib.contextmanager
+def reading(name: str | Path) -> Iterator[None]:
+    """Turn an error of the file system within the body into a sentence about the file *name*."""
+    try:
+        yield
+    except OSError as error:
+        raise FlatbootError(f"cannot read {name}: {error.strerror}") from error

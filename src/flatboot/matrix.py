@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from flatboot import bases, machine, units
+from flatboot import bases, disk, machine, units
 from flatboot.boot import CLOCKS, Clock
-from flatboot.errors import FlatbootError, UsageError
+from flatboot.errors import UsageError
 from flatboot.machine import Machine
 
 _AXES = ("kernel", "cmdline", "memory", "cpus", "nodes")
@@ -101,9 +101,8 @@ def load(path: Path) -> Matrix:
         UsageError: it is no TOML, or ``parse`` does not take it.
     """
     try:
-        data = tomllib.loads(path.read_text())
-    except OSError as error:
-        raise FlatbootError(f"cannot read {path}: {error.strerror}") from error
+        with disk.reading(path):
+            data = tomllib.loads(path.read_text())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} is not TOML: {error}") from error
     return parse(data, str(path), path.parent)
