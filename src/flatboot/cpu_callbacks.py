@@ -9,11 +9,9 @@ from rich.table import Table
 
 from flatboot import callbacks, fits
 from flatboot.cases import Case, Clock
-from flatboot.record import Record
+from flatboot.record import TRACE_FILE, Record
 from flatboot.report_tables import add, table
 
-#: Where a record keeps the text of the guest's trace.
-TRACE = "/sys/kernel/tracing/trace"
 _MOST = 30
 _TICKS = "ticks"
 
@@ -62,7 +60,7 @@ def traced(found: Sequence[Case]) -> dict[Clock, dict[str, list[Traced]]]:
 
 def _clock(clock: Clock, record: Record) -> Clock:
     """Return the clock of the trace of *record*: on the exact clock, each counts instructions."""
-    if not clock.exact and callbacks.unit(record.files[TRACE]) == _TICKS:
+    if not clock.exact and callbacks.unit(record.files[TRACE_FILE]) == _TICKS:
         return Clock(clock.key, clock.title, _TICKS, 1, 0)
     return clock
 
@@ -106,7 +104,7 @@ def _figures(
 
 
 def _traced(record: Record) -> Traced:
-    text = record.files.get(TRACE, "")
+    text = record.files.get(TRACE_FILE, "")
     calls = callbacks.parse(text)
     totals = {(cost.step, cost.function): cost.total for cost in callbacks.costs(calls)}
     cpus: dict[Step, set[int]] = {}

@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from flatboot import atomic
+from flatboot import atomic, disk
 from flatboot.errors import FlatbootError
 
 SCHEMA = 3
+#: Where the files of a record hold the trace of CPU callbacks, if the boot was traced.
+TRACE_FILE = "/sys/kernel/tracing/trace"
 
 
 @dataclass(frozen=True)
@@ -171,10 +173,8 @@ def load(path: Path) -> Record:
     Raises:
         FlatbootError: *path* cannot be read, is no record, or a newer flatboot wrote it.
     """
-    try:
+    with disk.reading(path):
         return parse(path.read_bytes(), str(path))
-    except OSError as error:
-        raise FlatbootError(f"cannot read {path}: {error.strerror}") from error
 
 
 def parse(text: str | bytes, where: str) -> Record:

@@ -17,15 +17,14 @@ from flatboot.errors import FlatbootError, UsageError
 from flatboot.image_files import AnyImage
 from flatboot.matrix import Cell, Kernel, Matrix
 from flatboot.processes import sigterm_raises
-from flatboot.record import Record
+from flatboot.record import TRACE_FILE, Record
 from flatboot.results import Results
 
 #: Carries out a boot; ``flatboot.boot.measure`` is one.
 Measure = Callable[[Boot], Awaitable[Record]]
 
-_TRACE_FILE = "/sys/kernel/tracing/trace"
 _TRACE_CMDLINE = "trace_event=cpuhp:* trace_buf_size=512K trace_clock=x86-tsc"
-_TRACE_PROGRAM = f"poke show {_TRACE_FILE} {_TRACE_FILE}"
+_TRACE_PROGRAM = f"poke show {TRACE_FILE} {TRACE_FILE}"
 
 
 @dataclass(frozen=True)
@@ -172,7 +171,7 @@ async def carry_out(job: Job, measure: Measure) -> Record:
         FlatbootError: the boot failed, or the kernel wrote no trace that was asked for.
     """
     record = await measure(job.boot())
-    if job.trace and "cpuhp_" not in record.files.get(_TRACE_FILE, ""):
+    if job.trace and "cpuhp_" not in record.files.get(TRACE_FILE, ""):
         raise FlatbootError(
             "the kernel traced no callbacks of CPUs: it needs CONFIG_BOOTTIME_TRACING and a tracer"
         )

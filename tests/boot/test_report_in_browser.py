@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from flatboot import cpu_callbacks, paths, report, results
-from flatboot.record import Record
+from flatboot import paths, report, results
+from flatboot.record import TRACE_FILE, Record
 
 SECTIONS = [
     "Boot cost against memory",
@@ -96,7 +96,7 @@ def records() -> list[Record]:
     kept = results.read([paths.repo() / "bench" / "results" / "headline"])
     whole = next(record for record in kept if record.phases)
     cpus = dataclasses.replace(whole.machine, cpus=4)
-    files = {**whole.files, cpu_callbacks.TRACE: TRACE}
+    files = {**whole.files, TRACE_FILE: TRACE}
     note = "<script>console.log('run')</script>"
     return [*kept, dataclasses.replace(whole, machine=cpus, files=files, notes=[note])]
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from boots import record
 
-from flatboot import cases, cpu_callbacks, kernel_names, report, report_cli
+from flatboot import cases, kernel_names, report, report_cli
 from flatboot.cases import Case
 from flatboot.errors import FlatbootError, UsageError
-from flatboot.record import Machine, Record
+from flatboot.record import TRACE_FILE, Machine, Record
 
 TITLES = [
     "Boot cost against memory",
@@ -70,7 +70,7 @@ def by_wall(of: Record) -> Record:
 
 
 def traced(of: Record, text: str = TRACE) -> Record:
-    return dataclasses.replace(of, files={**of.files, cpu_callbacks.TRACE: text})
+    return dataclasses.replace(of, files={**of.files, TRACE_FILE: text})
 
 
 def plenty() -> list[Record]:
@@ -217,7 +217,7 @@ def hostile(of: Record) -> Record:
         notes=[HOSTILE],
         console=HOSTILE,
         created=HOSTILE,
-        files={**of.files, cpu_callbacks.TRACE: TRACE.replace("timers", HOSTILE)},
+        files={**of.files, TRACE_FILE: TRACE.replace("timers", HOSTILE)},
     )
 
 
