@@ -8,9 +8,10 @@ import dataclasses
 import datetime
 import os
 import platform
+import shlex
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -115,6 +116,9 @@ class Boot:
         timeout_s: host seconds that each run of the guest may take.
         on_output: called with the console's text as it comes.
         on_phase: called with the name of each phase as it begins.
+        files: files that the guest's first file system has besides, by their paths in it; those
+            in bin/ are guest programs too.
+        arguments: further arguments for QEMU, such as the devices that a test needs.
     """
 
     image: Image
@@ -127,6 +131,8 @@ class Boot:
     timeout_s: float = 600
     on_output: Callable[[str], None] | None = None
     on_phase: Callable[[str], None] = lambda phase: None
+    files: Mapping[str, Path] = field(default_factory=dict)
+    arguments: tuple[str, ...] = ()
 
 
 def boot(
@@ -141,6 +147,8 @@ def boot(
     timeout_s: float = 600,
     on_output: Callable[[str], None] | None = None,
     on_phase: Callable[[str], None] = lambda phase: None,
+    files: Mapping[str, Path] | None = None,
+    arguments: Sequence[str] = (),
 ) -> Record:
     """Boot *image* on *machine* and return the record.
 
@@ -155,6 +163,8 @@ def boot(
         timeout_s: see ``Boot``.
         on_output: see ``Boot``.
         on_phase: see ``Boot``.
+        files: see ``Boot``.
+        arguments: see ``Boot``.
 
     Raises:
         GuestFailed: the guest panicked, hung, printed nothing or failed; or QEMU died.
@@ -174,6 +184,8 @@ def boot(
         timeout_s,
         on_output,
         on_phase,
+        files or {},
+        tuple(arguments),
     )
     with sigterm_raises():
         return asyncio.run(measure(wanted))
@@ -187,7 +199,7 @@ async def measure(wanted: Boot) -> Record:
     arch = arches.load(wanted.machine.arch)
     kernel = boot_file(wanted.image, arch)
     able = await qemu.capabilities(arch)
-    archive = initramfs.make(arch, wanted.programs, wanted.clock)
+    archive = initramfs.make(arch, wanted.programs, wanted.clock, wanted.files)
     with guest_run.memory_file("initramfs", archive) as initrd:
         guest = Guest(
             arch=arch,
@@ -200,10 +212,15 @@ async def measure(wanted: Boot) -> Record:
             exact=wanted.clock == "exact",
             timeout_s=wanted.timeout_s,
             on_output=wanted.on_output,
+            arguments=wanted.arguments,
         )
         if wanted.clock == "wall" and await kvm.works(guest):
             guest = dataclasses.replace(guest, accelerator="kvm")
-        notes: list[str] = []
+        notes = (
+            [f"further arguments of QEMU: {shlex.join(wanted.arguments)}"]
+            if wanted.arguments
+            else []
+        )
         tracking = _tracking(wanted, guest, notes) if wanted.phases else None
         with _counting(wanted, guest, notes) as (guest, counts):
             ended, marked = await _run(guest, tracking)

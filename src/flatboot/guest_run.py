@@ -56,6 +56,7 @@ class Guest:
         timeout_s: host seconds that a run may take.
         on_output: called with the console's text as it comes.
         counting: how instructions are counted by function; None if they are not.
+        arguments: further arguments of QEMU.
     """
 
     arch: Arch
@@ -69,6 +70,7 @@ class Guest:
     timeout_s: float
     on_output: Callable[[str], None] | None
     counting: Counting | None = None
+    arguments: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -279,4 +281,5 @@ def _command(guest: Guest, mode: str = "", log: int = -1) -> list[str]:
         command += ["-plugin", f"{counting.plugin},out={out},entry={counting.init:#x}"]
     command += qemu.machine_arguments(guest.arch, guest.machine, guest.able)
     command += ["-kernel", str(guest.kernel), "-append", guest.cmdline]
-    return [*command, "-initrd", f"/proc/self/fd/{guest.initrd}"]
+    command += ["-initrd", f"/proc/self/fd/{guest.initrd}"]
+    return [*command, *guest.arguments]

@@ -27,7 +27,8 @@ DUMPED = (
     "/sys/kernel/mm/deferred_init/remaining_kb",
 )
 
-_DIRECTORY, _FILE, _CHARACTER = 0o040755, 0o100755, 0o020600
+_DIRECTORY, _REGULAR, _CHARACTER = 0o040755, 0o100000, 0o020600
+_FILE = _REGULAR | 0o755
 
 
 def names() -> list[str]:
@@ -35,33 +36,41 @@ def names() -> list[str]:
     return sorted(path.stem for path in SOURCES.glob("*.c") if path.stem != "init")
 
 
-def make(arch: Arch, programs: Sequence[str], clock: str) -> bytes:
+def make(
+    arch: Arch, programs: Sequence[str], clock: str, more: Mapping[str, Path] | None = None
+) -> bytes:
     """Return a newc archive with /init and *programs*; the same arguments give the same bytes.
 
     Args:
         arch: the architecture of the guest.
         programs: command lines of guest programs to run one after another, such as "fill 64M".
         clock: "exact" or "wall".
+        more: further files by their paths in the guest, which keep their modes; those in bin/ may
+            be run as *programs*.
 
     Raises:
         UsageError: a program is unknown.
         FlatbootError: the compiler is missing or refuses a program.
     """
     commands = [shlex.split(program) for program in programs]
+    more = more or {}
+    known = {*names(), *(Path(path).name for path in more if Path(path).parent == Path("bin"))}
     for command in commands:
-        if not command or command[0] not in names():
+        if not command or command[0] not in known:
             raise UsageError(
-                f"unknown guest program {' '.join(command)!r}: there are {', '.join(names())}"
+                f"unknown guest program {' '.join(command)!r}: there are {', '.join(sorted(known))}"
             )
-    files: dict[str, tuple[int, bytes]] = {
-        name: (_DIRECTORY, b"") for name in ("bin", "dev", "etc", "proc", "sys", "tmp")
-    }
+    folders = {"bin", "dev", "etc", "proc", "sys", "tmp"}
+    folders |= {str(parent) for path in more for parent in Path(path).parents} - {"."}
+    files: dict[str, tuple[int, bytes]] = {name: (_DIRECTORY, b"") for name in folders}
+    for path, source in more.items():
+        files[path] = (_REGULAR | source.stat().st_mode & 0o777, source.read_bytes())
     files["dev/console"] = (_CHARACTER, b"")
     files["etc/clock"] = (_FILE, clock.encode())
     files["etc/dump"] = (_FILE, "".join(f"{path}\n" for path in DUMPED).encode())
     files["etc/run"] = (_FILE, "".join("\t".join(words) + "\n" for words in commands).encode())
     files["init"] = (_FILE, compiled("init", arch).read_bytes())
-    for name in sorted({command[0] for command in commands}):
+    for name in sorted({command[0] for command in commands} & set(names())):
         files[f"bin/{name}"] = (_FILE, compiled(name, arch).read_bytes())
     return archive(files)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from flatboot import boot, splats
 from flatboot.boot import Clock
@@ -44,6 +45,8 @@ class Ask:
         config: name of the kernel's config.
         cmdline: further parameters.
         clock: "exact", or "wall" where no cost is looked at: it takes a fifth of the time.
+        files: files that the guest has besides: their paths in it, and here.
+        arguments: further arguments for QEMU.
     """
 
     flavour: str
@@ -55,6 +58,8 @@ class Ask:
     config: str = "bench"
     cmdline: str = ""
     clock: Clock = "exact"
+    files: tuple[tuple[str, Path], ...] = ()
+    arguments: tuple[str, ...] = ()
 
 
 class Guests:
@@ -83,6 +88,8 @@ class Guests:
             cmdline=" ".join([*words, ask.cmdline]).strip(),
             guest=ask.programs,
             timeout_s=_TIMEOUT_S,
+            files=dict(ask.files),
+            arguments=ask.arguments,
         )
 
 
