@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Fill the machine's memory up to where reclaim begins, check it, free it, and
- * fill it once more.
+ * fill it once more, unless once is enough.
  *
- *	fill 4k|thp THREADS
+ *	fill 4k|thp THREADS [once]
  *
  * Each of THREADS threads is pinned to a CPU of its own. Memory is touched in
  * steps: a quarter of what is left above the low watermarks, at last 32 pages,
@@ -442,10 +442,12 @@ int main(int argc, char **argv)
 {
 	size_t size;
 	long pages;
-	int huge;
+	int huge, once;
 
-	if (argc != 3 || (strcmp(argv[1], "4k") && strcmp(argv[1], "thp"))) {
-		fprintf(stderr, "usage: fill 4k|thp THREADS\n");
+	once = argc == 4 && !strcmp(argv[3], "once");
+	if (argc != 3 + once ||
+	    (strcmp(argv[1], "4k") && strcmp(argv[1], "thp"))) {
+		fprintf(stderr, "usage: fill 4k|thp THREADS [once]\n");
 		return 2;
 	}
 	huge = !strcmp(argv[1], "thp");
@@ -470,9 +472,11 @@ int main(int argc, char **argv)
 	nap(500);
 	printf(RESULT "fill.free_after=%ld\n", free_kb());
 	printf(RESULT "fill.deferred_after=%ld\n", meminfo("Deferred:"));
-	map_memory(size);
-	refill(pages / 8 / job.unit * 7 * job.unit);
-	munmap(job.memory, size);
+	if (!once) {
+		map_memory(size);
+		refill(pages / 8 / job.unit * 7 * job.unit);
+		munmap(job.memory, size);
+	}
 	job.work = END;
 	pthread_barrier_wait(&job.begin);
 	return 0;
