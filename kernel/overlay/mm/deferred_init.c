@@ -225,19 +225,19 @@ static void deferred_init_request(enum deferred_init_request request)
 }
 
 /**
- * deferred_init_write - write struct pages in their final state
+ * deferred_init_write - write struct pages, each word of them once
  * @zone: their zone
  * @pfn: the first pfn, of one section with all others
  * @nr_pages: number of pages
- * @reserved: reserved pages; otherwise free ones, as the buddy allocator keeps them
+ * @kind: what they are
  *
- * Pages that are all alike but for their place: each word of them is written once.
+ * Pages that are all alike but for their place.
  *
  * Context: any; nobody else may know of the struct pages yet.
  * Return: true.
  */
 bool __meminit deferred_init_write(struct zone *zone, unsigned long pfn,
-				   unsigned long nr_pages, bool reserved)
+				   unsigned long nr_pages, enum deferred_page_kind kind)
 {
 	unsigned long words[sizeof(struct page) / sizeof(long)];
 	struct page template, *first = pfn_to_page(pfn), *page = first;
@@ -245,10 +245,19 @@ bool __meminit deferred_init_write(struct zone *zone, unsigned long pfn,
 	int i;
 
 	__init_single_page(&template, pfn, zone_idx(zone), zone_to_nid(zone));
-	if (reserved)
+	switch (kind) {
+	case DEFERRED_PAGE_USED:
+		break;
+	case DEFERRED_PAGE_RESERVED:
 		__set_bit(PG_reserved, &template.flags.f);
-	else
+		break;
+	case DEFERRED_PAGE_OFFLINE:
+		__SetPageOffline(&template);
+		break;
+	case DEFERRED_PAGE_FREE:
 		set_page_count(&template, 0);
+		break;
+	}
 	memcpy(words, &template, sizeof(words));
 
 	for (; page < end; page++) {
@@ -261,6 +270,27 @@ bool __meminit deferred_init_write(struct zone *zone, unsigned long pfn,
 #endif
 	}
 	return true;
+}
+
+/**
+ * deferred_init_write_run - write struct pages when memory is found or added
+ * @zone: their zone
+ * @pfn: the first pfn, of one section with all others
+ * @nr_pages: number of pages
+ * @context: how they get into the buddy allocator
+ *
+ * Context: boot, or memory hotplug.
+ */
+void __meminit deferred_init_write_run(struct zone *zone, unsigned long pfn,
+				       unsigned long nr_pages, enum meminit_context context)
+{
+	static const enum deferred_page_kind kinds[] = {
+		[MEMINIT_EARLY]		= DEFERRED_PAGE_USED,
+		[MEMINIT_HOTPLUG]	= DEFERRED_PAGE_OFFLINE,
+		[MEMINIT_DEFERRED]	= DEFERRED_PAGE_FREE,
+	};
+
+	deferred_init_write(zone, pfn, nr_pages, kinds[context]);
 }
 
 /**
@@ -278,11 +308,12 @@ bool __init deferred_init_free(struct page *page)
 	return true;
 }
 
-static void deferred_init_block_pages(struct zone *zone, unsigned long pfn, bool reserved)
+static void deferred_init_block_pages(struct zone *zone, unsigned long pfn,
+				      enum deferred_page_kind kind)
 {
 	unsigned long end_pfn = pfn + MAX_ORDER_NR_PAGES;
 
-	deferred_init_write(zone, pfn, MAX_ORDER_NR_PAGES, reserved);
+	deferred_init_write(zone, pfn, MAX_ORDER_NR_PAGES, kind);
 	for (; pfn < end_pfn; pfn += pageblock_nr_pages)
 		init_pageblock_migratetype(pfn_to_page(pfn), MIGRATE_MOVABLE, false);
 }
@@ -316,7 +347,8 @@ static void deferred_init_reserved_block(struct deferred_map *map,
 	guard(raw_spinlock_irqsave)(&map->reserved_lock);
 	if (!test_bit(block, map->pending))
 		return;
-	deferred_init_block_pages(map->zone, deferred_block_pfn(map, block), true);
+	deferred_init_block_pages(map->zone, deferred_block_pfn(map, block),
+				  DEFERRED_PAGE_RESERVED);
 	/* Pairs with test_bit_acquire() in its callers. */
 	clear_bit_unlock(block, map->pending);
 }
@@ -405,7 +437,7 @@ static void deferred_init_block(struct deferred_map *map, unsigned long block,
 				  item == DEFERRED_INIT_DEMAND);
 
 	deferred_init_block_memmap(pfn);
-	deferred_init_block_pages(zone, pfn, false);
+	deferred_init_block_pages(zone, pfn, DEFERRED_PAGE_FREE);
 
 	/* Pairs with test_bit_acquire() in deferred_map_pending(). */
 	clear_bit_unlock(block, map->pending);
@@ -972,8 +1004,11 @@ typedef void (*deferred_part_fn)(struct zone *zone, unsigned long pfn,
 static void __init deferred_init_write_part(struct zone *zone, unsigned long pfn,
 					    unsigned long end_pfn)
 {
-	for (; pfn < end_pfn; pfn++) {
-		__init_single_page(pfn_to_page(pfn), pfn, zone_idx(zone), zone_to_nid(zone));
+	unsigned long next;
+
+	for (; pfn < end_pfn; pfn = next) {
+		next = min(pageblock_end_pfn(pfn), end_pfn);
+		deferred_init_write(zone, pfn, next - pfn, DEFERRED_PAGE_USED);
 		if (pageblock_aligned(pfn))
 			init_pageblock_migratetype(pfn_to_page(pfn), MIGRATE_MOVABLE, false);
 	}
@@ -1154,7 +1189,7 @@ static void __init deferred_init_fill_reserved(unsigned long pfn)
 	struct deferred_map *map = rcu_dereference_raw(zone->deferred_map);
 
 	if (!map || pfn < zone->zone_pgdat->first_deferred_pfn) {
-		deferred_init_block_pages(zone, pfn, true);
+		deferred_init_block_pages(zone, pfn, DEFERRED_PAGE_RESERVED);
 		return;
 	}
 	__set_bit(deferred_pfn_block(map, pfn), map->reserved);

@@ -13,6 +13,20 @@
 
 struct alloc_context;
 
+/**
+ * enum deferred_page_kind - what struct pages are written as
+ * @DEFERRED_PAGE_USED: allocated by memblock, or about to be freed one by one
+ * @DEFERRED_PAGE_RESERVED: reserved
+ * @DEFERRED_PAGE_OFFLINE: added, and not online yet
+ * @DEFERRED_PAGE_FREE: free, as the buddy allocator keeps them
+ */
+enum deferred_page_kind {
+	DEFERRED_PAGE_USED,
+	DEFERRED_PAGE_RESERVED,
+	DEFERRED_PAGE_OFFLINE,
+	DEFERRED_PAGE_FREE,
+};
+
 #ifdef CONFIG_DEFERRED_INIT_ON_DEMAND
 
 /* At most this many tables are zeroed on demand. */
@@ -25,7 +39,9 @@ unsigned long __init deferred_init_memmap_run(unsigned long nr, unsigned long en
 void __init deferred_init_memmap_end(void);
 unsigned long __init deferred_init_clip(unsigned long start_pfn, unsigned long end_pfn);
 bool __meminit deferred_init_write(struct zone *zone, unsigned long pfn,
-				   unsigned long nr_pages, bool reserved);
+				   unsigned long nr_pages, enum deferred_page_kind kind);
+void __meminit deferred_init_write_run(struct zone *zone, unsigned long pfn,
+				       unsigned long nr_pages, enum meminit_context context);
 bool __init deferred_init_free(struct page *page);
 void __init deferred_init_setup(void);
 void deferred_zero_finish(void);
@@ -37,6 +53,24 @@ bool __deferred_init_grow(struct zone *zone, unsigned int alloc_flags);
 bool __deferred_init_wait(gfp_t gfp_mask, const struct alloc_context *ac);
 void deferred_init_range(unsigned long start_pfn, unsigned long nr_pages);
 bool __deferred_init_zone_pending(struct zone *zone, unsigned long pfn);
+
+/**
+ * deferred_init_run - how many struct pages to write in one go
+ * @zone: their zone
+ * @pfn: the first pfn
+ * @end_pfn: end of the range that is being initialised
+ *
+ * Context: any.
+ * Return: the pages of a pageblock, or 1.
+ */
+static inline unsigned long deferred_init_run(struct zone *zone, unsigned long pfn,
+					      unsigned long end_pfn)
+{
+	if (!pageblock_aligned(pfn) || end_pfn - pfn < pageblock_nr_pages ||
+	    zone_is_zone_device(zone))
+		return 1;
+	return pageblock_nr_pages;
+}
 
 /**
  * deferred_init_zone_pending - is @pfn free memory of @zone, not initialised?
@@ -147,9 +181,22 @@ static inline unsigned long deferred_init_clip(unsigned long start_pfn,
 }
 
 static inline bool deferred_init_write(struct zone *zone, unsigned long pfn,
-				       unsigned long nr_pages, bool reserved)
+				       unsigned long nr_pages,
+				       enum deferred_page_kind kind)
 {
 	return false;
+}
+
+static inline unsigned long deferred_init_run(struct zone *zone, unsigned long pfn,
+					      unsigned long end_pfn)
+{
+	return 1;
+}
+
+static inline void deferred_init_write_run(struct zone *zone, unsigned long pfn,
+					   unsigned long nr_pages,
+					   enum meminit_context context)
+{
 }
 
 static inline bool deferred_init_free(struct page *page)
