@@ -86,6 +86,14 @@
  */
 #define DEFERRED_RESERVE_PAGES	max_t(unsigned long, SZ_64M >> PAGE_SHIFT, 2 * MAX_ORDER_NR_PAGES)
 
+/*
+ * What the deferred_init thread initialises ahead of demand, beyond that: what was
+ * used up in as many of its rounds, but no more than a limit.
+ */
+#define DEFERRED_AHEAD_ROUNDS	2
+#define DEFERRED_AHEAD_ROUND	(HZ / 10)
+#define DEFERRED_AHEAD_MAX	(SZ_1G >> PAGE_SHIFT)
+
 /* A thread takes at least this many blocks at a time. */
 #define DEFERRED_MIN_CHUNK	max_t(unsigned long, PAGES_PER_SECTION / MAX_ORDER_NR_PAGES, 1)
 
@@ -111,8 +119,9 @@ static const char * const deferred_init_modes[] = {
  * @pending: a set bit for each block with struct pages that must not be read
  * @reserved: a set bit for each block that is reserved, and was pending once
  * @next: next map; maps of the same node follow each other
- * @cursor: no block below is unclaimed
+ * @cursor: blocks below are hardly ever unclaimed
  * @remaining: number of blocks that are not in the free lists yet
+ * @available: free pages of the zone when the deferred_init thread looked last
  * @reserved_lock: held while a reserved block is initialised
  *
  * Found under rcu_read_lock(), or with deferred_maps_rwsem held.
@@ -128,6 +137,7 @@ struct deferred_map {
 	struct deferred_map *next;
 	unsigned long	cursor ____cacheline_aligned_in_smp;
 	atomic_long_t	remaining;
+	unsigned long	available;
 	raw_spinlock_t	reserved_lock;
 };
 
@@ -149,6 +159,7 @@ static DECLARE_COMPLETION(deferred_init_all_done);
 /* What the deferred_init thread is asked for. */
 enum deferred_init_request {
 	DEFERRED_REQUEST_REFILL,
+	DEFERRED_REQUEST_AHEAD,
 	DEFERRED_REQUEST_FINISH,
 };
 
@@ -481,7 +492,7 @@ static long deferred_init_free_pages(struct zone *zone)
 }
 
 /* Claim and initialise the next block of a zone; false if there is none. */
-static bool deferred_init_next(struct zone *zone)
+static bool deferred_init_next(struct zone *zone, enum vm_event_item item)
 {
 	struct deferred_map *map;
 	unsigned long block;
@@ -493,7 +504,7 @@ static bool deferred_init_next(struct zone *zone)
 	block = deferred_claim_next(map);
 	if (block >= map->nr_blocks)
 		return false;
-	deferred_init_block(map, block, DEFERRED_INIT_DEMAND);
+	deferred_init_block(map, block, item);
 	return true;
 }
 
@@ -518,7 +529,11 @@ void __deferred_init_reserve(struct zone *zone, unsigned int order,
 	/* Leave it to others to fill up, to keep interrupts off for less. */
 	if (irqs_disabled() && free >= needed / 4)
 		return;
-	deferred_init_next(zone);
+	deferred_init_next(zone, DEFERRED_INIT_DEMAND);
+	/* Not before there is a thread: interrupts may not work yet. */
+	if (deferred_init_mode == DEFERRED_MODE_LAZY && READ_ONCE(deferred_init_task) &&
+	    !test_bit(DEFERRED_REQUEST_AHEAD, &deferred_init_requests))
+		deferred_init_request(DEFERRED_REQUEST_AHEAD);
 }
 
 static void deferred_init_refill(void)
@@ -528,14 +543,15 @@ static void deferred_init_refill(void)
 	for_each_populated_zone(zone) {
 		while (zone_page_state(zone, NR_DEFERRED) &&
 		       deferred_init_free_pages(zone) < (long)DEFERRED_RESERVE_PAGES &&
-		       deferred_init_next(zone))
+		       deferred_init_next(zone, DEFERRED_INIT_DEMAND))
 			cond_resched();
 	}
 }
 
 bool __deferred_init_grow(struct zone *zone, unsigned int alloc_flags)
 {
-	return !(alloc_flags & ALLOC_NOLOCK) && deferred_init_next(zone);
+	return !(alloc_flags & ALLOC_NOLOCK) &&
+	       deferred_init_next(zone, DEFERRED_INIT_DEMAND);
 }
 
 bool __deferred_init_wait(gfp_t gfp_mask, const struct alloc_context *ac)
@@ -814,14 +830,62 @@ static void deferred_init_finish(void)
 	complete_all(&deferred_init_all_done);
 }
 
+static bool deferred_init_urgent(void)
+{
+	return READ_ONCE(deferred_init_requests) &
+	       (BIT(DEFERRED_REQUEST_REFILL) | BIT(DEFERRED_REQUEST_FINISH));
+}
+
+/*
+ * Initialise what will be needed next if allocations go on as they did in the last
+ * round, so that they need not do it themselves. Returns false if they did not take
+ * a block; the first round is there to see.
+ */
+static bool deferred_init_ahead(bool first)
+{
+	unsigned long available, used, target;
+	struct deferred_map *map;
+	bool going_on = first;
+
+	guard(rwsem_read)(&deferred_maps_rwsem);
+	for (map = deferred_first_map(); map; map = map->next) {
+		available = zone_page_state(map->zone, NR_FREE_PAGES);
+		used = map->available > available ? map->available - available : 0;
+		map->available = available;
+		if (first || used < MAX_ORDER_NR_PAGES)
+			continue;
+		going_on = true;
+		target = DEFERRED_RESERVE_PAGES +
+			 min(used * DEFERRED_AHEAD_ROUNDS, DEFERRED_AHEAD_MAX);
+		while (!deferred_init_urgent() &&
+		       deferred_init_free_pages(map->zone) < (long)target &&
+		       deferred_init_next(map->zone, DEFERRED_INIT_BACKGROUND))
+			cond_resched();
+	}
+	return going_on;
+}
+
 static int deferred_init_main(void *unused)
 {
+	bool first = true;
+
 	for (;;) {
 		wait_event_idle(deferred_init_waitq, READ_ONCE(deferred_init_requests));
 		if (test_and_clear_bit(DEFERRED_REQUEST_REFILL, &deferred_init_requests))
 			deferred_init_refill();
 		if (test_and_clear_bit(DEFERRED_REQUEST_FINISH, &deferred_init_requests))
 			break;
+		if (!test_bit(DEFERRED_REQUEST_AHEAD, &deferred_init_requests))
+			continue;
+		/* While it goes on the bit stays set, so that allocations wake nobody. */
+		sched_set_normal(current, MAX_NICE);
+		first = !deferred_init_ahead(first);
+		sched_set_normal(current, 0);
+		if (first)
+			clear_bit(DEFERRED_REQUEST_AHEAD, &deferred_init_requests);
+		else
+			wait_event_idle_timeout(deferred_init_waitq, deferred_init_urgent(),
+						DEFERRED_AHEAD_ROUND);
 	}
 	deferred_init_finish();
 	return 0;
