@@ -682,6 +682,7 @@ void deferred_init_range(unsigned long start_pfn, unsigned long nr_pages)
 	if (overlaps)
 		synchronize_rcu();
 }
+EXPORT_SYMBOL_GPL(deferred_init_range);
 
 static void deferred_init_job(unsigned long start, unsigned long end, void *arg)
 {

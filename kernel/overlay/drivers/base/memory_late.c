@@ -42,6 +42,23 @@ static unsigned int boot_blocks_first;
 /* Held while a block is registered; taken inside device_hotplug_lock. */
 static DEFINE_MUTEX(boot_blocks_mutex);
 
+/* Pages of a block that turned out to be bad before it was there to count them. */
+static void memory_late_count_bad(unsigned long block_id)
+{
+	unsigned long nr_pages = PHYS_PFN(memory_block_size_bytes());
+	unsigned long pfn = block_id * nr_pages;
+	unsigned long end_pfn = pfn + nr_pages;
+	struct page *page;
+
+	if (!IS_ENABLED(CONFIG_MEMORY_FAILURE) || !atomic_long_read(&num_poisoned_pages))
+		return;
+	for (; pfn < end_pfn; pfn++) {
+		page = pfn_to_online_page(pfn);
+		if (page && PageHWPoison(page))
+			memblk_nr_poison_inc(pfn);
+	}
+}
+
 /* Register a block with all its nodes; 1 if there are more, 0 if not, or an error. */
 static int memory_late_next(void)
 {
@@ -59,6 +76,7 @@ static int memory_late_next(void)
 		if (ret)
 			return ret;
 	}
+	memory_late_count_bad(block_id);
 	while (i-- > first)
 		boot_blocks[i].next++;
 	while (first < boot_blocks_nr && boot_blocks[first].next >= boot_blocks[first].end)
