@@ -28,7 +28,8 @@
  *
  *	unclaimed  pending
  *	    1         1      nobody has touched it
- *	    0         1      one CPU, which cleared the first bit, initialises it
+ *	    0         1      one CPU, which cleared the first bit, initialises it;
+ *			     or writes its head for crash dumps, and sets it again
  *	    0         0      its struct pages may be read
  *
  * There is no lock: the claim is one atomic operation, and the work is done with
@@ -68,6 +69,7 @@
 #include <linux/sysfs.h>
 #include <linux/suspend.h>
 #include <linux/unroll.h>
+#include <linux/vmcore_info.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 
@@ -208,10 +210,12 @@ static unsigned long deferred_claim_next(struct deferred_map *map)
 	unsigned long start = READ_ONCE(map->cursor);
 	unsigned long block = deferred_claim(map, start, map->nr_blocks);
 
-	/*
-	 * Bits are only ever cleared, so all below @block are clear. Somebody
-	 * else's lower value may overwrite this one; that costs a longer search.
-	 */
+	/* deferred_init_mark() may have given one back that was passed by. */
+	if (block >= map->nr_blocks && atomic_long_read(&map->remaining)) {
+		start = 0;
+		block = deferred_claim(map, start, map->nr_blocks);
+	}
+	/* Somebody else's lower value may overwrite this: a longer search. */
 	if (block != start)
 		WRITE_ONCE(map->cursor, block);
 	return block;
@@ -573,8 +577,7 @@ bool __deferred_init_wait(gfp_t gfp_mask, const struct alloc_context *ac)
 			map = zone_deferred_map(zone);
 			/* A zone with unclaimed blocks was left out for another reason. */
 			if (map && atomic_long_read(&map->remaining) &&
-			    find_next_bit(map->unclaimed, map->nr_blocks,
-					  READ_ONCE(map->cursor)) >= map->nr_blocks)
+			    bitmap_empty(map->unclaimed, map->nr_blocks))
 				busy = true;
 		}
 	}
@@ -720,12 +723,10 @@ static int deferred_init_thread(void *data)
 
 	guard(rwsem_read)(&deferred_maps_rwsem);
 	for (map = deferred_first_map(); map; map = map->next) {
-		unsigned long start = READ_ONCE(map->cursor);
 		struct padata_mt_job job = {
 			.thread_fn	= deferred_init_job,
 			.fn_arg		= map,
-			.start		= start,
-			.size		= map->nr_blocks - start,
+			.size		= map->nr_blocks,
 			.align		= 1,
 			.min_chunk	= DEFERRED_MIN_CHUNK,
 			.max_threads	= max(cpumask_weight(cpumask), 1U),
@@ -807,6 +808,81 @@ static void deferred_init_reserved_rest(void)
 		}
 	}
 }
+
+#ifdef CONFIG_CRASH_DUMP
+/* Make the head of a pending block, and it alone, that of a free one. */
+static void deferred_init_mark(struct deferred_map *map, unsigned long block)
+{
+	unsigned long pfn = deferred_block_pfn(map, block);
+	struct page template, *page = pfn_to_page(pfn);
+
+	__init_single_page(&template, pfn, zone_idx(map->zone), zone_to_nid(map->zone));
+	set_page_count(&template, 0);
+	set_page_private(&template, MAX_PAGE_ORDER);
+	__SetPageBuddy(&template);
+	INIT_LIST_HEAD(&template.buddy_list);
+
+	/* Allocations pass it by meanwhile: let that be for a moment only. */
+	guard(preempt)();
+	if (!test_and_clear_bit(block, map->unclaimed))
+		return;
+	memcpy(page, &template, sizeof(*page));
+	INIT_LIST_HEAD(&page->buddy_list);
+	/* Who claims it next writes the page anew, and must do so after this. */
+	smp_mb__before_atomic();
+	set_bit(block, map->unclaimed);
+}
+
+/**
+ * deferred_init_crash_prepare - have dump tools find free memory in pending blocks
+ *
+ * Who reads the memory of a crashed kernel reads pending struct pages too: zeroes, or
+ * what an earlier kernel left there. Such a tool jumps over a free block of the largest
+ * order when it has seen the first of its struct pages, so that one is written.
+ * Reserved blocks, which must not be taken for anything else, are initialised.
+ *
+ * Called when a crash kernel is loaded: the crashed one is not the place to do it.
+ * Waits for threads that initialise blocks; allocations go on meanwhile.
+ *
+ * Context: process context, may sleep.
+ * Return: 0, or -EINTR if a fatal signal came first.
+ */
+int deferred_init_crash_prepare(void)
+{
+	struct deferred_map *map;
+	unsigned long block;
+
+	if (!static_key_enabled(&deferred_init_key))
+		return 0;
+
+	deferred_init_reserved_rest();
+	if (down_write_killable(&deferred_maps_rwsem))
+		return -EINTR;
+	for (map = deferred_first_map(); map; map = map->next) {
+		for_each_set_bit(block, map->unclaimed, map->nr_blocks) {
+			deferred_init_mark(map, block);
+			cond_resched();
+		}
+	}
+	up_write(&deferred_maps_rwsem);
+	return 0;
+}
+#endif
+
+#ifdef CONFIG_VMCORE_INFO
+/* For tools that know of it: which blocks are pending, block by block. */
+void deferred_init_vmcoreinfo(void)
+{
+	VMCOREINFO_SYMBOL(deferred_maps);
+	VMCOREINFO_STRUCT_SIZE(deferred_map);
+	VMCOREINFO_OFFSET(deferred_map, base_pfn);
+	VMCOREINFO_OFFSET(deferred_map, nr_blocks);
+	VMCOREINFO_OFFSET(deferred_map, pending);
+	VMCOREINFO_OFFSET(deferred_map, reserved);
+	VMCOREINFO_OFFSET(deferred_map, next);
+	VMCOREINFO_NUMBER(MAX_ORDER_NR_PAGES);
+}
+#endif
 
 static void deferred_init_finish(void)
 {

@@ -63,6 +63,23 @@ static void deferred_claim_bounds_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, deferred_claim_next(map), 10);
 }
 
+static void deferred_claim_given_back_test(struct kunit *test)
+{
+	struct deferred_map *map = test_map(test);
+
+	deferred_test_set(map, 3, 2);
+	deferred_test_set(map, 9, 1);
+	atomic_long_set(&map->remaining, 3);
+
+	clear_bit(4, map->unclaimed);
+	KUNIT_EXPECT_EQ(test, deferred_claim_next(map), 3);
+	KUNIT_EXPECT_EQ(test, deferred_claim_next(map), 9);
+	set_bit(4, map->unclaimed);
+	KUNIT_EXPECT_EQ(test, deferred_claim_next(map), 4);
+	/* Claimed blocks that are not in the free lists yet end the search, too. */
+	KUNIT_EXPECT_EQ(test, deferred_claim_next(map), TEST_BLOCKS);
+}
+
 static void deferred_pending_test(struct kunit *test)
 {
 	struct deferred_map *map = test_map(test);
@@ -132,6 +149,7 @@ static void deferred_claim_race_test(struct kunit *test)
 static struct kunit_case deferred_init_test_cases[] = {
 	KUNIT_CASE(deferred_claim_next_test),
 	KUNIT_CASE(deferred_claim_bounds_test),
+	KUNIT_CASE(deferred_claim_given_back_test),
 	KUNIT_CASE(deferred_pending_test),
 	KUNIT_CASE(deferred_claim_race_test),
 	{}

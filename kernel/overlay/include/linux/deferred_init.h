@@ -13,6 +13,8 @@ DECLARE_STATIC_KEY_FALSE(deferred_init_key);
 bool __deferred_init_pending(unsigned long pfn);
 bool deferred_init_wanted(void);
 int deferred_init_complete(void);
+int deferred_init_crash_prepare(void);
+void deferred_init_vmcoreinfo(void);
 
 /**
  * deferred_init_pending - is the struct page of @pfn not initialised yet?
@@ -48,6 +50,15 @@ static inline bool deferred_init_wanted(void)
 static inline int deferred_init_complete(void)
 {
 	return 0;
+}
+
+static inline int deferred_init_crash_prepare(void)
+{
+	return 0;
+}
+
+static inline void deferred_init_vmcoreinfo(void)
+{
 }
 
 #endif /* CONFIG_DEFERRED_INIT_ON_DEMAND */
