@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,18 +43,21 @@ def check(tree: Path, folder: Path, files: Sequence[str], *options: str) -> list
         return []
     script = tree / "scripts" / "checkpatch.pl"
     fixed = ("--strict", "--terse", "--show-types", "--no-summary")
-    try:
-        output = processes.run(
-            ["perl", script, f"--root={tree}", *fixed, *options, *files],
-            what="checkpatch",
-            cwd=folder,
-        )
-    except processes.CommandFailed as error:
-        output = error.output
-        if not _REPORT.search(output):
-            raise
+    whole = [folder / file for file in files]
+    # It leaves a list of the tree's CamelCase names in the folder that it runs in.
+    with tempfile.TemporaryDirectory(prefix="flatboot-checkpatch-") as scratch:
+        try:
+            output = processes.run(
+                ["perl", script, f"--root={tree}", *fixed, *options, *whole],
+                what="checkpatch",
+                cwd=Path(scratch),
+            )
+        except processes.CommandFailed as error:
+            output = error.output
+            if not _REPORT.search(output):
+                raise
     reports = [
-        Report(match[1], int(match[2]), match[3], match[4], match[5])
+        Report(str(Path(match[1]).relative_to(folder)), int(match[2]), match[3], match[4], match[5])
         for match in _REPORT.finditer(output)
     ]
     excepted = exceptions()
