@@ -19,13 +19,13 @@ class Kernels:
     """The kernels under test, each built once a session (or never, if the cache has it)."""
 
     def __init__(self) -> None:
-        self._built: dict[tuple[str, str], KernelImage] = {}
+        self._built: dict[tuple[str, str, str], KernelImage] = {}
 
-    def __call__(self, flavour: str, config: str = "bench") -> KernelImage:
-        """Return the kernel of *flavour* and *config* for x86-64."""
-        key = (flavour, config)
+    def __call__(self, flavour: str, config: str = "bench", arch: str = "x86_64") -> KernelImage:
+        """Return the kernel of *flavour* and *config* for *arch*."""
+        key = (flavour, config, arch)
         if key not in self._built:
-            self._built[key] = build.kernel(BASE, flavour, config, "x86_64")
+            self._built[key] = build.kernel(BASE, flavour, config, arch)
         return self._built[key]
 
 

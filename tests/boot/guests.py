@@ -47,6 +47,7 @@ class Ask:
         clock: "exact", or "wall" where no cost is looked at: it takes a fifth of the time.
         files: files that the guest has besides: their paths in it, and here.
         arguments: further arguments for QEMU.
+        arch: name of the architecture.
     """
 
     flavour: str
@@ -60,12 +61,13 @@ class Ask:
     clock: Clock = "exact"
     files: tuple[tuple[str, Path], ...] = ()
     arguments: tuple[str, ...] = ()
+    arch: str = "x86_64"
 
 
 class Guests:
     """Boots what is asked for, each ask once."""
 
-    def __init__(self, kernels: Callable[[str, str], KernelImage]) -> None:
+    def __init__(self, kernels: Callable[[str, str, str], KernelImage]) -> None:
         self._kernels = kernels
         self._records: dict[Ask, Record] = {}
 
@@ -82,8 +84,8 @@ class Guests:
         if ask.config == "debug":
             words.append(_DEBUG_CMDLINE)
         return boot.boot(
-            self._kernels(ask.flavour, ask.config),
-            machine(memory=ask.memory, cpus=ask.cpus, nodes=ask.nodes),
+            self._kernels(ask.flavour, ask.config, ask.arch),
+            machine(ask.arch, ask.memory, ask.cpus, ask.nodes),
             clock=ask.clock,
             cmdline=" ".join([*words, ask.cmdline]).strip(),
             guest=ask.programs,
