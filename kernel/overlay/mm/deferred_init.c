@@ -802,7 +802,7 @@ static void deferred_init_reserved_rest(void)
 
 	guard(rwsem_read)(&deferred_maps_rwsem);
 	for (map = deferred_first_map(); map; map = map->next) {
-		for_each_set_bit(block, map->pending, map->nr_blocks) {
+		for_each_and_bit(block, map->pending, map->reserved, map->nr_blocks) {
 			deferred_init_reserved_block(map, block);
 			cond_resched();
 		}
