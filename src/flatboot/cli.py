@@ -14,6 +14,7 @@ from flatboot import (
     bisect_cli,
     boot_cli,
     compare_cli,
+    fuzz_cli,
     kernel_cli,
     lint,
     processes,
@@ -37,6 +38,7 @@ app.command("bisect")(bisect_cli.bisect)
 sweep_cli.register(app)
 app.command("report")(report_cli.run_report)
 app.command("bench")(bench_cli.bench)
+app.command("fuzz")(fuzz_cli.fuzz)
 app.command("lint")(lint.lint)
 app.command("test")(selftest.test)
 
