@@ -11,12 +11,16 @@ from fakes import write
 from flatboot import checkpatch, lint
 from flatboot.errors import FlatbootError
 
+#: It leaves a file where it runs, as the real one does, and names files as they were given.
 CHECKPATCH = """\
-print "a.patch:3: WARNING:LONG_LINE: line length of 123 exceeds 100 columns\\n";
-print "a.patch:9: CHECK:SPACING: spaces preferred\\n";
-print "mm/b.c:1: ERROR:SPACING: no space\\n";
+open(my $names, ">", ".checkpatch-camelcase.date.1") or die;
+my ($patch, $file) = @ARGV[-2, -1];
+print "$patch:3: WARNING:LONG_LINE: line length of 123 exceeds 100 columns\\n";
+print "$patch:9: CHECK:SPACING: spaces preferred\\n";
+print "$file:1: ERROR:SPACING: no space\\n";
 exit 1;
 """
+FILES = ("a.patch", "mm/b.c")
 
 
 @pytest.fixture
@@ -26,19 +30,20 @@ def tree(tmp_path: Path) -> Path:
 
 
 def test_checkpatch_reports(checkout: Path, tree: Path, tmp_path: Path) -> None:
-    found = checkpatch.check(tree, tmp_path, ["a.patch"])
+    found = checkpatch.check(tree, tmp_path, FILES)
     assert [(report.file, report.line, report.level, report.kind) for report in found] == [
         ("a.patch", 3, "WARNING", "LONG_LINE"),
         ("a.patch", 9, "CHECK", "SPACING"),
         ("mm/b.c", 1, "ERROR", "SPACING"),
     ]
+    assert not list(tmp_path.glob(".checkpatch*"))
 
 
 def test_exceptions_hold_for_their_kind_and_files(
     checkout: Path, tree: Path, tmp_path: Path
 ) -> None:
     (checkout / "kernel/checkpatch-exceptions").write_text("# x\nSPACING  *.patch  for a reason\n")
-    found = checkpatch.check(tree, tmp_path, ["a.patch"])
+    found = checkpatch.check(tree, tmp_path, FILES)
     assert [(report.file, report.kind) for report in found] == [
         ("a.patch", "LONG_LINE"),
         ("mm/b.c", "SPACING"),
@@ -48,13 +53,13 @@ def test_exceptions_hold_for_their_kind_and_files(
 def test_exception_needs_a_reason(checkout: Path, tree: Path, tmp_path: Path) -> None:
     (checkout / "kernel/checkpatch-exceptions").write_text("SPACING *.patch\n")
     with pytest.raises(FlatbootError, match="exceptions:1 must be KIND PATTERN REASON"):
-        checkpatch.check(tree, tmp_path, ["a.patch"])
+        checkpatch.check(tree, tmp_path, FILES)
 
 
 def test_checkpatch_that_breaks_is_not_a_pass(checkout: Path, tree: Path, tmp_path: Path) -> None:
     (tree / "scripts/checkpatch.pl").write_text("die 'broken';\n")
     with pytest.raises(FlatbootError, match="broken"):
-        checkpatch.check(tree, tmp_path, ["a.patch"])
+        checkpatch.check(tree, tmp_path, FILES)
 
 
 def test_one_failing_check_fails_the_command(
