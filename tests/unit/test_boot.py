@@ -53,6 +53,13 @@ def test_a_guest_that_does_well() -> None:
     assert boot._judged(ended(DONE), GUEST).results["mark"] == "7"
 
 
+def test_a_panic_that_was_wanted_is_none() -> None:
+    panic = "flatboot: panic=wanted\r\nKernel panic - not syncing: sysrq triggered crash\r\n"
+    assert boot._judged(ended(panic + DONE), GUEST).complete
+    with pytest.raises(boot.GuestFailed, match="restarted before /init was done"):
+        boot._judged(ended(panic), GUEST)
+
+
 def test_a_counter_that_jumped_is_no_figure() -> None:
     wall = dataclasses.replace(GUEST, exact=False)
     log = guestlog.parse(f"flatboot: mark={3 * 10**9}\nflatboot: counter_hz=1000000000\n")
