@@ -66,6 +66,7 @@
 #include <linux/rwsem.h>
 #include <linux/sched.h>
 #include <linux/sched/prio.h>
+#include <linux/sched/stat.h>
 #include <linux/sysfs.h>
 #include <linux/suspend.h>
 #include <linux/unroll.h>
@@ -934,7 +935,8 @@ static bool deferred_init_ahead(bool first)
 		going_on = true;
 		target = DEFERRED_RESERVE_PAGES +
 			 min(used * DEFERRED_AHEAD_ROUNDS, DEFERRED_AHEAD_MAX);
-		while (!deferred_init_urgent() &&
+		/* Who has the CPU to share with others does not make them wait. */
+		while (single_task_running() && !deferred_init_urgent() &&
 		       deferred_init_free_pages(map->zone) < (long)target &&
 		       deferred_init_next(map->zone, DEFERRED_INIT_BACKGROUND))
 			cond_resched();
