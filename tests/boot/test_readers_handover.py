@@ -1,0 +1,71 @@
+"""A lazy kernel hands its memory over to another, and takes over from another.
+
+The tests are named after the rows of docs/struct-page-readers.md.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from guests import DEFERRED, Guests, meminfo
+from readers import PENDING, lazy
+
+from flatboot import arches, borrowed, initramfs
+
+#: KASAN's shadow must fit into what is kept for the second kernel: low memory, any, each node.
+MEMORY = "4G"
+HANDOVER = "kho=on kho_scratch=64M,256M,512M"
+#: What the second kernel boots with, and tells of itself.
+CMDLINE = f"console=ttyS0 quiet panic=-1 tsc=reliable reboot=t {HANDOVER} deferred_init=lazy"
+TELLS = (f"poke show mode_after {DEFERRED}mode", "fill 4k 2")
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
+
+
+def test_handing_over(guests: Guests) -> None:
+    """The areas for the next kernel are reserved, and the map is as lazy as without them."""
+    record = guests(
+        lazy(
+            f"pages raw before {PENDING}",
+            "poke drain scratch /sys/kernel/debug/kho/out/scratch_phys",
+            "poke drain flags /proc/kpageflags",
+            f"poke write all {DEFERRED}complete 1",
+            "poke show after /proc/meminfo",
+            "fill 4k 2",
+            memory=MEMORY,
+            cmdline=HANDOVER,
+        )
+    )
+    assert record.files[f"{DEFERRED}mode"].strip() == "lazy"
+    assert record.results["raw.before"] == "poison"
+    assert int(record.results["drain.scratch"]) > 0
+    assert meminfo(record.files["after"])["MemTotal"] == record.meminfo["MemTotal"]
+    assert record.results["fill.bad_words"] == "0"
+
+
+def test_taking_over(guests: Guests, kernels: Any, tmp_path: Path) -> None:
+    """The second kernel waits for its map, and says why."""
+    initrd = tmp_path / "initrd"
+    initrd.write_bytes(initramfs.make(arches.load("x86_64"), TELLS, "wall"))
+    files = {
+        **borrowed.files("kexec"),
+        "next/kernel": kernels("flatboot", "debug").image,
+        "next/initrd": initrd,
+    }
+    record = guests(
+        lazy(
+            f"pages raw before {PENDING}",
+            f"kexec -s -l /next/kernel --initrd=/next/initrd '--command-line={CMDLINE}'",
+            "kexec -e -x",
+            memory=MEMORY,
+            cmdline=HANDOVER,
+            files=tuple(files.items()),
+        )
+    )
+    assert record.results["raw.before"] == "poison"
+    assert record.files["mode_after"].strip() == "wait"
+    assert "kexec handover: boot waits for the memory map" in record.log
+    assert record.meminfo["Deferred"] == 0
+    assert record.results["fill.bad_words"] == "0"

@@ -1,0 +1,152 @@
+"""Memory that comes, goes and is lent while the memory beside it is not initialised.
+
+The tests are named after the rows of docs/struct-page-readers.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from guests import BLOCKS, DEFERRED, Guests, meminfo, vmstat, zones
+from readers import lazy
+
+#: Half of it lies below 4 GiB; the rest ends at 6 GiB, where added memory begins.
+MEMORY = "4G"
+DIMM_KB = 1 << 20
+#: A block of 128 MiB of the first DIMM.
+FIRST_BLOCK = 6 << 3
+ROOM = ("-m", "slots=4,maxmem=32G")
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
+
+
+def dimm(index: int, node: int) -> tuple[str, ...]:
+    """Return the arguments for a DIMM of 1 GiB."""
+    return (
+        "-object",
+        f"memory-backend-ram,id=d{index},size={DIMM_KB}K,reserve=off",
+        "-device",
+        f"pc-dimm,id=dimm{index},memdev=d{index},node={node}",
+    )
+
+
+@pytest.mark.parametrize("online", ["online_kernel", "online_movable"])
+def test_memory_added_beside_a_lazy_zone(guests: Guests, online: str) -> None:
+    programs = (
+        "poke show before /proc/meminfo",
+        f"poke show remaining {DEFERRED}remaining_kb",
+        "poke show zones /proc/zoneinfo",
+        "poke drain flags /proc/kpageflags",
+        "poke write compact /proc/sys/vm/compact_memory 1",
+        *(f"poke write off{n} {BLOCKS}memory{FIRST_BLOCK + n}/state offline" for n in range(8)),
+        "poke write eject /sys/bus/acpi/devices/PNP0C80:00/eject 1",
+        "poke show after /proc/meminfo",
+        "poke drain flags_after /proc/kpageflags",
+        f"poke write all {DEFERRED}complete 1",
+        "poke show end /proc/meminfo",
+        "poke show zones_after /proc/zoneinfo",
+        "fill 4k 2",
+    )
+    record = guests(
+        lazy(
+            *programs,
+            memory=MEMORY,
+            cmdline=f"memhp_default_state={online}",
+            arguments=(*ROOM, *dimm(0, 1), *dimm(1, 1)),
+        )
+    )
+    total = {name: meminfo(record.files[name])["MemTotal"] for name in ("before", "after", "end")}
+    assert int(record.files["remaining"]) > 0
+    gone = [record.results[f"write.off{n}"] for n in range(8)]
+    if online == "online_movable":
+        assert gone == ["ok"] * 8
+        assert record.results["write.eject"] == "ok"
+        assert total["before"] - total["after"] == DIMM_KB
+    assert total["end"] == total["after"]
+    kept = zones(record.files["zones_after"])
+    assert sum(zone.managed for zone in kept.values()) * 4 == total["end"]
+    assert record.results["fill.bad_words"] == "0"
+
+
+def test_virtio_mem(guests: Guests) -> None:
+    device = (
+        "-object",
+        "memory-backend-ram,id=vm,size=2G,reserve=off",
+        "-device",
+        "virtio-mem-pci,id=vmem,memdev=vm,node=1,requested-size=1G",
+    )
+    record = guests(
+        lazy(
+            "poke show before /proc/meminfo",
+            "poke show zones /proc/zoneinfo",
+            "poke drain flags /proc/kpageflags",
+            f"poke write all {DEFERRED}complete 1",
+            "poke show after /proc/meminfo",
+            "fill 4k 2",
+            memory=MEMORY,
+            cmdline="memhp_default_state=online",
+            arguments=(*ROOM, *device),
+        )
+    )
+    plain = guests(lazy("poke show before /proc/meminfo", memory=MEMORY))
+    grown = record.meminfo["MemTotal"] - plain.meminfo["MemTotal"]
+    assert (1 << 20) - (64 << 10) < grown <= 1 << 20
+    assert meminfo(record.files["after"])["MemTotal"] == record.meminfo["MemTotal"]
+    assert record.results["fill.bad_words"] == "0"
+
+
+@contextlib.contextmanager
+def monitor(folder: Path, commands: str) -> Iterator[tuple[str, ...]]:
+    """Yield the arguments for a monitor of QEMU that is told *commands* before the guest starts."""
+    for end in ("in", "out"):
+        os.mkfifo(folder / f"monitor.{end}")
+    # Open for both, so that nobody waits for the other end.
+    told = os.open(folder / "monitor.in", os.O_RDWR)
+    try:
+        os.write(told, commands.encode())
+        yield (
+            "-chardev",
+            f"pipe,id=told,path={folder / 'monitor'}",
+            "-mon",
+            "chardev=told,mode=readline",
+        )
+    finally:
+        os.close(told)
+
+
+def test_balloon(guests: Guests, tmp_path: Path) -> None:
+    """QEMU is told to take half of memory before the guest starts."""
+    with monitor(tmp_path, "balloon 1024\n") as told:
+        record = guests(
+            lazy(
+                "poke drain flags /proc/kpageflags",
+                "poke show vmstat /proc/vmstat",
+                f"poke write all {DEFERRED}complete 1",
+                arguments=("-device", "virtio-balloon-pci", *told),
+            )
+        )
+    # It goes on taking in the background.
+    assert 0 < vmstat(record.files["vmstat"])["balloon_inflate"] <= (1 << 30) // 4096
+    assert record.results["write.all"] == "ok"
+
+
+def test_free_page_reporting(guests: Guests) -> None:
+    record = guests(
+        lazy(
+            f"poke show before {DEFERRED}remaining_kb",
+            "mapped move 64",
+            "pages kcore all",
+            f"poke show after {DEFERRED}remaining_kb",
+            "fill 4k 2",
+            arguments=("-device", "virtio-balloon-pci,free-page-reporting=on"),
+        )
+    )
+    assert "Free page reporting enabled" in record.log
+    taken = int(record.files["before"]) - int(record.files["after"])
+    assert 0 <= taken <= 256 << 10
+    assert record.results["fill.bad_words"] == "0"
+    assert record.results["fill.short_deferred"] == "0"
