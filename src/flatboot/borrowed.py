@@ -18,6 +18,7 @@ PACKAGES = {
     "bash": "bash",
     "busybox": "busybox-static",
     "crash": "crash",
+    "dmesg": "util-linux",
     "gzip": "gzip",
     "kexec": "kexec-tools",
     "killall": "psmisc",

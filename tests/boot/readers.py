@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from guests import Ask
@@ -46,5 +45,5 @@ def lazy(
 
 
 def answer(record: Record, key: str) -> str:
-    """Return the first word of a result: the kernel may print into the line behind it."""
-    return re.findall(r"\w*", record.results[key])[0]
+    """Return a result without what the kernel printed into its line."""
+    return record.results[key].partition("[")[0]

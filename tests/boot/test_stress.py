@@ -1,0 +1,126 @@
+"""A guest under the memory stressors of stress-ng, on the debug kernel."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from guests import DEFERRED, Ask, Guests, free_pages, meminfo
+
+from flatboot import borrowed
+from flatboot.record import Record
+
+#: What runs one after another in the short test, two of each. All check what they wrote.
+QUICK = (
+    *("vm", "mmap", "mmapfork", "mremap", "brk", "stack", "bigheap", "malloc"),
+    *("shm", "memfd", "pagemove", "userfaultfd"),
+)
+#: What the long tests add. Left out: memhotplug, as a page that cannot be moved is dumped on the
+#: console, on stock as well; oom-pipe and mlockmany, which stress-ng itself holds for pathological;
+#: dev-shm, which it takes for broken if it has to kill it, so that it needs luck.
+SLOW = (
+    *("vm-addr", "vm-segv", "vm-splice", "mmapaddr", "mmapfixed", "mmapmany", "stackmmap"),
+    *("shm-sysv", "tmpfs", "madvise", "mlock", "munmap", "mprotect", "memthrash"),
+    *("mincore", "numa", "pageswap", "physpage", "remap", "rmap", "tlb-shootdown"),
+)
+#: Sizes of what one of them uses, and what holds for all.
+OPTIONS = """\
+vm-bytes 160M
+vm-method all
+mmap-bytes 32M
+mremap-bytes 8M
+malloc-bytes 8M
+shm-bytes 4M
+shm-sysv-bytes 4M
+memfd-bytes 32M
+pagemove-bytes 8M
+bigheap-growth 1M
+no-rand-seed
+verify
+page-in
+metrics
+"""
+#: Ends what would grow until memory is used up (brk, bigheap): a process's data in kB.
+MOST_DATA_KB = 256 << 10
+#: What each test must have initialised at least, in kB.
+INITIALISED_KB = 64 << 10
+#: What a kernel may use more at one time than at another, in kB, apart from what it itemises.
+NOISE_KB = 4096
+#: What it itemises of the memory that is not free.
+ITEMS = (
+    *("Slab", "PageTables", "KernelStack", "VmallocUsed", "Percpu", "AnonPages", "Cached"),
+    *("Buffers", "HardwareCorrupted"),
+)
+
+
+def stress(
+    folder: Path, guests: Guests, memory: str, stressors: tuple[str, ...], order: str, seconds: int
+) -> Record:
+    """Run *stressors* for *seconds* each, or all at once, and check what they left behind."""
+    job = folder / "job"
+    lines = [f"run {order}", *(f"{name} {2 if order == 'sequential' else 1}" for name in stressors)]
+    job.write_text(OPTIONS + "\n".join(lines) + "\n")
+    commands = (
+        "busybox mkdir -p /dev/shm",
+        "busybox mount -t tmpfs tmpfs /dev/shm",
+        f"ulimit -d {MOST_DATA_KB}",
+        "cd /tmp",
+        f"exec stress-ng --job /etc/job --timeout {seconds}s --yaml /tmp/yaml",
+    )
+    programs = (
+        "poke show before /proc/meminfo",
+        "poke show zones_before /proc/zoneinfo",
+        f"bash -c '{'; '.join(commands)}'",
+        "poke show yaml /tmp/yaml",
+        "poke write caches /proc/sys/vm/drop_caches 3",
+        "poke show after /proc/meminfo",
+        "poke show zones_after /proc/zoneinfo",
+        f"poke write complete {DEFERRED}complete 1",
+        "poke show complete /proc/meminfo",
+    )
+    files = borrowed.files("bash", "busybox", "stress-ng") | {"etc/job": job}
+    record = guests(
+        Ask(
+            "flatboot",
+            memory,
+            programs,
+            "lazy",
+            cpus=2,
+            nodes=2,
+            config="debug",
+            clock="wall",
+            files=tuple(files.items()),
+        )
+    )
+    ran = dict(re.findall(r"stressor: (\S+)\s+bogo-ops: (\d+)", record.files["yaml"]))
+    assert set(ran) == set(stressors)
+    assert record.results["write.complete"] == "ok"
+    before, after, complete = (
+        meminfo(record.files[name]) for name in ("before", "after", "complete")
+    )
+    assert before["Deferred"] - after["Deferred"] >= INITIALISED_KB
+    assert complete["Deferred"] == 0
+    assert complete["MemTotal"] == before["MemTotal"]
+    free_before, free_after = (
+        free_pages(record.files[name]) * 4 for name in ("zones_before", "zones_after")
+    )
+    itemised = sum(after[item] - before[item] for item in ITEMS)
+    assert free_before - free_after <= itemised + NOISE_KB
+    return record
+
+
+def test_a_minute_of_stress(guests: Guests, tmp_path: Path) -> None:
+    stress(tmp_path, guests, "1G", QUICK, "sequential", 1)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+def test_each_stressor_for_longer(guests: Guests, tmp_path: Path) -> None:
+    stress(tmp_path, guests, "2G", QUICK + SLOW, "sequential", 10)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+def test_all_stressors_at_once(guests: Guests, tmp_path: Path) -> None:
+    stress(tmp_path, guests, "2G", QUICK + SLOW, "parallel", 300)
