@@ -6,18 +6,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flatboot import bases, boot, build, host, progress, record, units
+from flatboot.boot import Clock
 from flatboot.errors import FlatbootError
 from flatboot.machine import machine
 from flatboot.record import Record
 
 _CONFIG = "bench"
-_STOCK = "stock"
+_ARCH = "x86_64"
+# With these, a guest that runs no programs has touched little of the memory map when it ends.
+_LEAN = ("deferred_init=lazy", "deferred_init=background")
 _TIMEOUT_S = 3600
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """A boot of the default base on the exact clock.
+    """A boot of the default base.
 
     Attributes:
         table: the table that it is for, and the folder of its record.
@@ -30,6 +33,10 @@ class Wanted:
         phases: see ``boot.Boot``.
         functions: see ``boot.Boot``.
         config: name of the kernel's config.
+        arch: name of the architecture.
+        clock: see ``boot.Boot``.
+        arguments: see ``boot.Boot``.
+        fills: whether the programs may touch all of the memory.
     """
 
     table: str
@@ -42,20 +49,28 @@ class Wanted:
     phases: bool = False
     functions: bool = False
     config: str = _CONFIG
+    arch: str = _ARCH
+    clock: Clock = "exact"
+    arguments: tuple[str, ...] = ()
+    fills: bool = True
 
     @property
     def name(self) -> str:
         """The record's file without the suffix; boots of one table differ in what it tells."""
         size = [f"{self.nodes}n{self.cpus}c"] if (self.nodes, self.cpus) != (1, 1) else []
         config = [self.config] if self.config != _CONFIG else []
+        arch = [self.arch] if self.arch != _ARCH else []
         program = [self.programs[-1].replace(" ", "-")] if self.programs else []
-        return f"{self.table}/{'-'.join([self.flavour, *config, self.memory, *size, *program])}"
+        words = [self.flavour, *arch, *config, self.memory, *size, *program]
+        return f"{self.table}/{'-'.join(words)}"
 
     @property
     def host_bytes(self) -> float:
         """Bytes of host memory that the boot may take."""
         size = units.size(self.memory)
-        return host.boot_memory(size if self.flavour == _STOCK else 0) + bool(self.programs) * size
+        whole_map = bool(self.programs) or not any(mode in self.cmdline for mode in _LEAN)
+        touched = size if self.programs and self.fills else 0
+        return host.boot_memory(size if whole_map else 0) + touched
 
 
 class Kept:
@@ -81,14 +96,24 @@ class Kept:
             FlatbootError: this machine has too little memory for it; or as ``boot.boot`` does.
         """
         if wanted not in self._records:
-            path = self._folder / f"{wanted.name}.json"
-            if path.exists() and not self._again:
+            path = self._path(wanted)
+            if self._there(path):
                 self._records[wanted] = record.load(path)
             else:
                 self._records[wanted] = _booted(wanted)
                 if self._save:
                     self._records[wanted].save(path)
         return self._records[wanted]
+
+    def can(self, wanted: Wanted) -> bool:
+        """Return whether there is a record of *wanted*, or memory enough to make one."""
+        return self._there(self._path(wanted)) or wanted.host_bytes <= host.available_memory()
+
+    def _path(self, wanted: Wanted) -> Path:
+        return self._folder / f"{wanted.name}.json"
+
+    def _there(self, path: Path) -> bool:
+        return path.exists() and not self._again
 
 
 def _booted(wanted: Wanted) -> Record:
@@ -101,11 +126,13 @@ def _booted(wanted: Wanted) -> Record:
         )
     with progress.step(wanted.name):
         return boot.boot(
-            build.kernel(bases.default(), wanted.flavour, wanted.config),
-            machine(memory=wanted.memory, cpus=wanted.cpus, nodes=wanted.nodes),
+            build.kernel(bases.default(), wanted.flavour, wanted.config, wanted.arch),
+            machine(wanted.arch, wanted.memory, wanted.cpus, wanted.nodes),
+            clock=wanted.clock,
             cmdline=wanted.cmdline,
             guest=wanted.programs,
             phases=wanted.phases,
             functions=wanted.functions,
             timeout_s=_TIMEOUT_S,
+            arguments=wanted.arguments,
         )

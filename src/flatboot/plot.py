@@ -36,6 +36,21 @@ class Curve:
     costs: Sequence[float]
 
 
+@dataclass(frozen=True)
+class Panel:
+    """One of several plots over the same sizes.
+
+    Attributes:
+        title: what it shows.
+        cost: what the costs are.
+        curves: the lines, in all panels the same ones.
+    """
+
+    title: str
+    cost: str
+    curves: Sequence[Curve]
+
+
 def cost_against_memory(records: Sequence[Record], path: Path) -> None:
     """Draw the instructions from reset to /init against the memory size, a line a kernel.
 
@@ -51,14 +66,14 @@ def cost_against_memory(records: Sequence[Record], path: Path) -> None:
         for name, group in tables.by_kernel(records).items()
     ]
     with _written(path) as figure:
-        axes = _axes(
-            figure,
+        axes = figure.subplots()
+        panel = Panel(
+            "Boot cost against memory: one CPU, exact clock",
+            "instructions from reset to /init (billions)",
             curves,
-            title="Boot cost against memory: one CPU, exact clock",
-            size="memory of the virtual machine",
-            written=units.binary_size,
-            cost="instructions from reset to /init (billions)",
         )
+        _draw(axes, panel, units.binary_size)
+        axes.set_xlabel("memory of the virtual machine")
         sizes = axes.get_xticks()
         axes.set_xlim(sizes[0] / 1.4, sizes[-1] * 6)
         for curve, line in zip(curves, axes.lines, strict=True):
@@ -91,9 +106,26 @@ def growth(
         written: writes a size.
         cost: what the costs are.
     """
-    with _written(path, _HEIGHT + _LEGEND_ROW * len(curves)) as figure:
-        axes = _axes(figure, curves, title=title, size=size, written=written, cost=cost)
-        figure.legend(*axes.get_legend_handles_labels(), loc="outside lower left", frameon=False)
+    panels([Panel(title, cost, curves)], path, size=size, written=written)
+
+
+def panels(shown: Sequence[Panel], path: Path, *, size: str, written: Callable[[int], str]) -> None:
+    """Draw several costs against the size of the machine, one above the other.
+
+    Args:
+        shown: the plots, the topmost first.
+        path: the file, whose suffix says the format.
+        size: what the sizes are.
+        written: writes a size.
+    """
+    legend = _LEGEND_ROW * len(shown[0].curves)
+    with _written(path, _HEIGHT * (1 + len(shown)) / 2 + legend) as figure:
+        grid = figure.subplots(len(shown), squeeze=False)[:, 0]
+        for axes, panel in zip(grid, shown, strict=True):
+            _draw(axes, panel, written)
+        grid[-1].set_xlabel(size)
+        names = grid[0].get_legend_handles_labels()
+        figure.legend(*names, loc="outside lower left", frameon=False)
 
 
 @contextlib.contextmanager
@@ -106,19 +138,10 @@ def _written(path: Path, height: float = _HEIGHT) -> Iterator[Figure]:
             figure.savefig(temporary, format=path.suffix[1:], metadata={"Date": None})
 
 
-def _axes(
-    figure: Figure,
-    curves: Sequence[Curve],
-    *,
-    title: str,
-    size: str,
-    written: Callable[[int], str],
-    cost: str,
-) -> Axes:
-    """Draw the curves on logarithmic axes."""
-    axes = figure.subplots()
+def _draw(axes: Axes, panel: Panel, written: Callable[[int], str]) -> None:
+    """Draw the curves of *panel* on logarithmic axes."""
     axes.set_facecolor("white")
-    for index, curve in enumerate(curves):
+    for index, curve in enumerate(panel.curves):
         axes.plot(
             curve.sizes,
             curve.costs,
@@ -129,15 +152,13 @@ def _axes(
         )
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
-    sizes = sorted({size for curve in curves for size in curve.sizes})
+    sizes = sorted({size for curve in panel.curves for size in curve.sizes})
     axes.set_xticks(sizes, [written(size) for size in sizes])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.yaxis.set_minor_locator(NullLocator())
-    axes.set_xlabel(size)
-    axes.set_ylabel(cost)
-    axes.set_title(title, loc="left")
+    axes.set_ylabel(panel.cost)
+    axes.set_title(panel.title, loc="left")
     axes.grid(True, color="#d4d4d4", linewidth=0.5)
     axes.spines[["top", "right"]].set_visible(False)
-    return axes

@@ -204,6 +204,31 @@ def test_a_boot_that_this_machine_has_no_memory_for(
         Kept(tmp_path, again=False)(Wanted("a", "flatboot", "16G", programs=("fill 4k 1",)))
 
 
+def test_whether_a_boot_is_possible(
+    tmp_path: Path, boots: list[Wanted], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host, "available_memory", lambda: 8_000_000_000)
+    kept = Kept(tmp_path, again=False)
+    large = Wanted("a", "stock", "1T")
+    lazy = Wanted("a", "flatboot", "1T", "deferred_init=lazy")
+    assert not kept.can(large)
+    assert not kept.can(dataclasses.replace(lazy, cmdline="deferred_init=wait"))
+    assert kept.can(lazy)
+    # Who has a record needs no memory.
+    kept(large)
+    assert kept.can(large)
+    assert not Kept(tmp_path, again=True).can(large)
+
+
+@pytest.mark.parametrize(("fills", "possible"), [(True, False), (False, True)])
+def test_programs_may_take_all_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fills: bool, possible: bool
+) -> None:
+    monkeypatch.setattr(host, "available_memory", lambda: 8_000_000_000)
+    wanted = Wanted("a", "stock", "64G", programs=("ready",), fills=fills)
+    assert Kept(tmp_path, again=False).can(wanted) == possible
+
+
 def test_a_terminal_table_as_markdown() -> None:
     table = Table(title="what|who", caption="in [b]all[/]", show_footer=True)
     table.add_column("name", footer="total")
@@ -235,6 +260,13 @@ def test_every_table_of_this_checkout_has_a_function_and_a_place() -> None:
         "layout",
         "fill",
         "memory-sweep",
+        "curve",
+        "curve-plot",
+        "arm64",
+        "arm64-growth",
+        "first-process",
+        "page-cost",
+        "growth-latency",
     ],
 )
 def test_docs_show_what_the_kept_records_say(name: str, boots: list[Wanted]) -> None:

@@ -2,53 +2,136 @@
 /*
  * Touch MIB of fresh memory page by page, and tell how long each touch took.
  *
- *	latency MIB
+ *	latency MIB [4k|thp [THREADS]]
+ *
+ * Each of THREADS threads is pinned to a CPU of its own and touches its share.
+ * With thp the pages are huge ones.
  *
  * Results, times in ticks of the raw counter:
  *	latency.pages	pages touched
  *	latency.worst	the longest touch
  *	latency.2^N	touches that took at least 2^N and less than 2^(N+1)
  */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "guest.h"
 
-enum { PAGE = 4096, CLASSES = 64 };
+enum { PAGE = 4096, HUGE = 2 << 20, CLASSES = 64, MOST_THREADS = 64 };
+
+struct share {
+	char *from, *to;
+	uint64_t worst;
+	unsigned long count[CLASSES];
+};
+
+/*
+ * Let the other CPUs run: an emulator that counts instructions runs one at a
+ * time, and may leave a busy one with the turn for long.
+ */
+static void relax(void)
+{
+#if defined(__x86_64__)
+	__asm__ volatile("pause");
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
+static unsigned long step = PAGE;
+static pthread_barrier_t begin;
+
+static void pin(int cpu)
+{
+	cpu_set_t cpus;
+
+	CPU_ZERO(&cpus);
+	CPU_SET(cpu, &cpus);
+	if (sched_setaffinity(0, sizeof(cpus), &cpus)) {
+		perror("latency: sched_setaffinity");
+		exit(1);
+	}
+}
+
+static void *touch(void *argument)
+{
+	struct share *share = argument;
+
+	pthread_barrier_wait(&begin);
+	for (char *at = share->from; at < share->to; at += step) {
+		uint64_t start = counter(), took;
+
+		*(volatile char *)at = 1;
+		took = counter() - start;
+		share->worst = took > share->worst ? took : share->worst;
+		share->count[63 - __builtin_clzll(took | 1)]++;
+		relax();
+	}
+	return NULL;
+}
+
+static char *map(unsigned long size, int advice)
+{
+	char *area = mmap(NULL, size + HUGE, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (area == MAP_FAILED) {
+		perror("latency: mmap");
+		exit(1);
+	}
+	area += -(uintptr_t)area & (HUGE - 1);
+	madvise(area, size, advice);
+	return area;
+}
 
 int main(int argc, char **argv)
 {
+	static struct share shares[MOST_THREADS];
 	unsigned long size = argc > 1 ? strtoul(argv[1], NULL, 10) << 20 : 0;
-	unsigned long count[CLASSES] = { 0 };
-	uint64_t worst = 0;
+	int huge = argc > 2 && !strcmp(argv[2], "thp");
+	int threads = argc > 3 ? atoi(argv[3]) : 1;
+	pthread_t others[MOST_THREADS];
+	unsigned long part;
 	char *memory;
-	int class;
 
-	if (size == 0) {
-		fprintf(stderr, "latency: say how many MiB to touch\n");
+	if (size == 0 || threads < 1 || threads > MOST_THREADS ||
+	    (argc > 2 && !huge && strcmp(argv[2], "4k"))) {
+		fprintf(stderr, "usage: latency MIB [4k|thp [THREADS]]\n");
 		return 2;
 	}
-	memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
-		      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (memory == MAP_FAILED) {
-		perror("latency: mmap");
-		return 1;
+	step = huge ? HUGE : PAGE;
+	memory = map(size, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+	part = size / threads / step * step;
+	pthread_barrier_init(&begin, NULL, threads);
+	/* A thread starts on the CPU that its maker is pinned to. */
+	for (int i = threads - 1; i >= 0; i--) {
+		shares[i].from = memory + part * i;
+		shares[i].to = shares[i].from + part;
+		pin(i);
+		if (i && pthread_create(&others[i], NULL, touch, &shares[i])) {
+			fprintf(stderr, "latency: no thread\n");
+			return 1;
+		}
 	}
-	madvise(memory, size, MADV_NOHUGEPAGE);
-	for (unsigned long at = 0; at < size; at += PAGE) {
-		uint64_t start = counter(), took;
-
-		*(volatile char *)(memory + at) = 1;
-		took = counter() - start;
-		worst = took > worst ? took : worst;
-		count[63 - __builtin_clzll(took | 1)]++;
+	touch(&shares[0]);
+	for (int i = 1; i < threads; i++) {
+		pthread_join(others[i], NULL);
+		if (shares[i].worst > shares[0].worst)
+			shares[0].worst = shares[i].worst;
+		for (int class = 0; class < CLASSES; class ++)
+			shares[0].count[class] += shares[i].count[class];
 	}
-	printf(RESULT "latency.pages=%lu\n", size / PAGE);
-	printf(RESULT "latency.worst=%llu\n", (unsigned long long)worst);
-	for (class = 0; class < CLASSES; class ++)
-		if (count[class])
+	printf(RESULT "latency.pages=%lu\n", part * threads / step);
+	printf(RESULT "latency.worst=%llu\n",
+	       (unsigned long long)shares[0].worst);
+	for (int class = 0; class < CLASSES; class ++)
+		if (shares[0].count[class])
 			printf(RESULT "latency.2^%d=%lu\n", class,
-			       count[class]);
+			       shares[0].count[class]);
 	return 0;
 }

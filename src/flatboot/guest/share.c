@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Keep a CPU busy for MS milliseconds and tell how much of it there was.
+ *
+ *	share MS
+ *
+ * A turn of the loop is always the same instructions, so on the exact clock the
+ * turns tell how many of the CPU's instructions were this program's.
+ *
+ * Results:
+ *	share.turns	of the loop
+ *	share.ticks	of the raw counter that they took
+ *	share.worst	ticks of the longest turn: the longest time without the
+ *CPU share.deferred	kB of memory deferred afterwards
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "guest.h"
+
+/* The ticks of @ms milliseconds. */
+static uint64_t ticks_of(long ms)
+{
+	struct timespec nap = { .tv_nsec = 10000000 };
+	uint64_t start = counter();
+
+	nanosleep(&nap, NULL);
+	return (counter() - start) / 10 * (uint64_t)ms;
+}
+
+static long deferred(void)
+{
+	char line[128];
+	long kb = 0;
+	FILE *file = fopen("/proc/meminfo", "r");
+
+	while (file && fgets(line, sizeof(line), file))
+		sscanf(line, "Deferred: %ld", &kb);
+	if (file)
+		fclose(file);
+	return kb;
+}
+
+int main(int argc, char **argv)
+{
+	long ms = argc == 2 ? atol(argv[1]) : 0;
+	uint64_t start, end, last, now, worst = 0;
+	unsigned long turns = 0;
+
+	if (ms <= 0) {
+		fprintf(stderr, "usage: share MS\n");
+		return 2;
+	}
+	end = ticks_of(ms);
+	start = last = counter();
+	end += start;
+	do {
+		now = counter();
+		worst = now - last > worst ? now - last : worst;
+		last = now;
+		turns++;
+	} while (now < end);
+	printf(RESULT "share.turns=%lu\n", turns);
+	printf(RESULT "share.ticks=%llu\n", (unsigned long long)(now - start));
+	printf(RESULT "share.worst=%llu\n", (unsigned long long)worst);
+	printf(RESULT "share.deferred=%ld\n", deferred());
+	return 0;
+}
