@@ -29,6 +29,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "files.h"
 #include "guest.h"
 
 #define MARK 0x746f6f6274616c66 /* "flatboot" */
@@ -38,12 +39,6 @@ enum { HUGE = 2 << 20 };
 enum kind { SMALL, LARGE, IN_FILE, KINDS };
 
 static const char *const kinds[] = { "small", "huge", "file" };
-
-static void fail(const char *what)
-{
-	perror(what);
-	exit(2);
-}
 
 static void mark_page(uint64_t *words, enum kind kind, uint64_t number)
 {
@@ -169,15 +164,6 @@ static void find(size_t pages)
 		printf(RESULT "dump.found.%s=%zu\n", kinds[kind], found);
 	}
 	printf(RESULT "dump.read=%llu\n", total);
-}
-
-static void put(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY);
-
-	if (fd < 0 || write(fd, text, strlen(text)) < 0)
-		fail(path);
-	close(fd);
 }
 
 /* Reading /proc/vmcore maps a page at a time, mapping it many: faster. */

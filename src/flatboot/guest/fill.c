@@ -43,6 +43,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "files.h"
 #include "guest.h"
 
 #define THP "/sys/kernel/mm/transparent_hugepage/"
@@ -79,12 +80,6 @@ static struct {
 	pthread_barrier_t begin, end;
 	long bad[MOST_THREADS];
 } job;
-
-static void fail(const char *what)
-{
-	perror(what);
-	exit(2);
-}
 
 static uint64_t seed(long page)
 {
@@ -193,31 +188,6 @@ static void start_threads(void)
 }
 
 /* Read a file whole without allocating memory for it here. */
-static char *text_of(const char *path)
-{
-	static char text[1 << 18];
-	size_t total = 0;
-	ssize_t got;
-	int fd = open(path, O_RDONLY);
-
-	if (fd < 0)
-		fail(path);
-	while ((got = read(fd, text + total, sizeof(text) - 1 - total)) > 0)
-		total += (size_t)got;
-	close(fd);
-	text[total] = '\0';
-	return text;
-}
-
-static void put(const char *path, const char *value)
-{
-	int fd = open(path, O_WRONLY);
-
-	if (fd < 0 || write(fd, value, strlen(value)) < 0)
-		fail(path);
-	close(fd);
-}
-
 static int matches(const char *name, const char *const *prefixes, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
@@ -271,9 +241,7 @@ static void report_events(const char *key, const struct events *before)
 
 static long meminfo(const char *key)
 {
-	char *found = strstr(text_of("/proc/meminfo"), key);
-
-	return found ? atol(found + strlen(key)) : 0;
+	return number("/proc/meminfo", key);
 }
 
 /* Free pages on the CPUs' own lists. */
@@ -342,13 +310,6 @@ static struct room read_room(struct room *shortest)
 			*shortest = nodes[i];
 	}
 	return all;
-}
-
-static void nap(long milliseconds)
-{
-	struct timespec time = { .tv_nsec = milliseconds * 1000000 };
-
-	nanosleep(&time, NULL);
 }
 
 static char *map(size_t size)

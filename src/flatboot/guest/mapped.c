@@ -31,49 +31,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "files.h"
 #include "guest.h"
 
 enum { PAGE = 4096, HUGE = 2 << 20, TRIES = 1200 };
-
-static void fail(const char *what)
-{
-	perror(what);
-	exit(2);
-}
-
-static void nap(void)
-{
-	struct timespec time = { .tv_nsec = 50000000 };
-
-	nanosleep(&time, NULL);
-}
-
-static void put(const char *path, const char *value)
-{
-	int fd = open(path, O_WRONLY);
-
-	if (fd < 0 || write(fd, value, strlen(value)) < 0)
-		fail(path);
-	close(fd);
-}
-
-static long number(const char *path, const char *key)
-{
-	static char text[1 << 16];
-	int fd = open(path, O_RDONLY);
-	size_t total = 0;
-	ssize_t got;
-	char *found;
-
-	if (fd < 0)
-		fail(path);
-	while ((got = read(fd, text + total, sizeof(text) - 1 - total)) > 0)
-		total += (size_t)got;
-	close(fd);
-	text[total] = '\0';
-	found = strstr(text, key);
-	return found ? atol(found + strlen(key)) : 0;
-}
 
 /* Map @size bytes at a huge page's boundary, each page with its own word. */
 static uint64_t *map(size_t size)
@@ -119,7 +80,7 @@ static void merge(size_t size)
 	put("/sys/kernel/mm/ksm/sleep_millisecs", "10");
 	put("/sys/kernel/mm/ksm/run", "1");
 	for (int i = 0; i < TRIES && number(shared, "") < wanted; i++)
-		nap();
+		nap(50);
 	printf(RESULT "merge.shared=%ld\n", number(shared, ""));
 	printf(RESULT "merge.bad=%ld\n", bad_words(area, size, 0));
 	/* Break them apart: each gets a page of its own again. */
@@ -147,7 +108,7 @@ static void collapse(size_t size)
 		huge = number("/proc/self/smaps_rollup", "AnonHugePages:");
 		if (huge >= (long)(size >> 10))
 			break;
-		nap();
+		nap(50);
 	}
 	printf(RESULT "collapse.huge=%ld\n", huge);
 	printf(RESULT "collapse.bad=%ld\n", bad_words(area, size, 1));

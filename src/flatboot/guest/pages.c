@@ -24,16 +24,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "files.h"
 #include "guest.h"
 
 enum { PAGE = 4096, BLOCK = 4 << 20, STRUCT_PAGE = 64 };
 enum { STRIDE = 16, MOST_SEGMENTS = 64 };
-
-static void fail(const char *what)
-{
-	perror(what);
-	exit(2);
-}
 
 static int opened(const char *path, int mode)
 {

@@ -18,17 +18,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "files.h"
 #include "guest.h"
 
 #define COMPLETE "/sys/kernel/mm/deferred_init/complete"
 #define MESSAGE "deferred pages initialised"
 #define NOW "flatboot: ready looks for the end of deferred pages"
-
-static void fail(const char *what)
-{
-	perror(what);
-	exit(1);
-}
 
 static int complete(void)
 {
