@@ -17,7 +17,6 @@ from flatboot.errors import FlatbootError
 PACKAGES = {
     "bash": "bash",
     "busybox": "busybox-static",
-    "crash": "crash",
     "dmesg": "util-linux",
     "gzip": "gzip",
     "kexec": "kexec-tools",

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flatboot import bases, boot, build, host, progress, record, units
-from flatboot.boot import Clock
 from flatboot.errors import FlatbootError
 from flatboot.machine import machine
 from flatboot.record import Record
@@ -20,7 +19,7 @@ _TIMEOUT_S = 3600
 
 @dataclass(frozen=True)
 class Wanted:
-    """A boot of the default base.
+    """A boot of the default base on the exact clock.
 
     Attributes:
         table: the table that it is for, and the folder of its record.
@@ -34,7 +33,6 @@ class Wanted:
         functions: see ``boot.Boot``.
         config: name of the kernel's config.
         arch: name of the architecture.
-        clock: see ``boot.Boot``.
         arguments: see ``boot.Boot``.
         fills: whether the programs may touch all of the memory.
     """
@@ -50,7 +48,6 @@ class Wanted:
     functions: bool = False
     config: str = _CONFIG
     arch: str = _ARCH
-    clock: Clock = "exact"
     arguments: tuple[str, ...] = ()
     fills: bool = True
 
@@ -128,7 +125,6 @@ def _booted(wanted: Wanted) -> Record:
         return boot.boot(
             build.kernel(bases.default(), wanted.flavour, wanted.config, wanted.arch),
             machine(wanted.arch, wanted.memory, wanted.cpus, wanted.nodes),
-            clock=wanted.clock,
             cmdline=wanted.cmdline,
             guest=wanted.programs,
             phases=wanted.phases,
