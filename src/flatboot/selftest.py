@@ -19,7 +19,8 @@ from flatboot.git import git
 
 _FOLDERS = ("unit", "boot")
 _COUNTS = ("tests", "failures", "errors", "skipped")
-_NONE_COLLECTED = 5
+#: Exit statuses of pytest: all tests ran to their end, or there were none.
+_RAN, _NONE_COLLECTED = (0, 1), 5
 
 
 def test(
@@ -43,7 +44,7 @@ def test(
         report = Path(scratch) / "report.xml"
         command = [sys.executable, "-m", "pytest", f"--junitxml={report}", *selection]
         status = subprocess.call([*command, *(pytest_arguments or ()), *folders], cwd=root)
-        if long and report.is_file():
+        if long and status in _RAN:
             _keep(report, root / "bench" / "long-test.json", root, selection)
     if status == _NONE_COLLECTED:
         raise FlatbootError("no test was collected in tests/: check -k and the arguments")

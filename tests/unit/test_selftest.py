@@ -60,6 +60,13 @@ def test_failure_is_passed_on(tests: Path, checkout: Path) -> None:
     assert json.loads((checkout / "bench/long-test.json").read_text())["failed"] == 1
 
 
+def test_nothing_is_kept_of_a_run_that_was_interrupted(tests: Path, checkout: Path) -> None:
+    (tests / "boot/test_b.py").write_text("def test_stopped():\n    raise KeyboardInterrupt\n")
+    with pytest.raises(typer.Exit):
+        selftest.test(long=True)
+    assert not (checkout / "bench/long-test.json").exists()
+
+
 def test_empty_folder_is_no_error(tests: Path) -> None:
     (tests / "boot/test_b.py").unlink()
     selftest.test()
