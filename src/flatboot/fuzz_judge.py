@@ -33,9 +33,9 @@ SLAB_KB, SLAB_SHARE = 16384, 24
 #: What may change between two files that are read one after another, in pages: what the CPUs'
 #: counters have not added up, and two blocks that are just being handed over, if any are left.
 IN_MOTION, HANDED_OVER = 1024, 2 * 1024
-#: Parts of MemTotal that /proc/meminfo itemises; Hugetlb is not in any of the others.
+#: Parts of MemTotal that /proc/meminfo itemises; Hugetlb is not in any of the others. What is free
+#: is taken from /proc/zoneinfo, with the CPUs' lists of the same moment: they may be emptied at any.
 _ITEMS = (
-    "MemFree",
     "Buffers",
     "Cached",
     "AnonPages",
@@ -161,8 +161,13 @@ def _churned(case: Case, ours: Record) -> list[str]:
 
 def _unitemised(numbers: Mapping[str, int], zoneinfo: str) -> int:
     """Return the kB of memory that are used, and that /proc/meminfo does not say what for."""
-    listed = sum(map(int, re.findall(r"count: +(\d+)", zoneinfo))) * 4
-    return numbers["MemTotal"] - listed - sum(numbers.get(item, 0) for item in _ITEMS)
+    free = _pages(zoneinfo, "pages free") + _pages(zoneinfo, "count:")
+    return numbers["MemTotal"] - 4 * free - sum(numbers.get(item, 0) for item in _ITEMS)
+
+
+def _pages(zoneinfo: str, name: str) -> int:
+    """Return the sum over zones, or CPUs in them, of what /proc/zoneinfo calls *name*."""
+    return sum(map(int, re.findall(rf"{name} +(\d+)", zoneinfo)))
 
 
 def _all_back(ours: Record) -> list[str]:
@@ -191,15 +196,16 @@ def _all_back(ours: Record) -> list[str]:
 def _consistent(ours: Record, moment: str, mode: str) -> list[str]:
     """Compare what the files say of the same memory: free lists, deferred and free pages."""
     zoneinfo = ours.files[f"{moment}.zoneinfo"]
-    free = sum(map(int, re.findall(r"pages free +(\d+)", zoneinfo)))
-    deferred = sum(map(int, re.findall(r"nr_deferred +(\d+)", zoneinfo)))
+    free, deferred, on_lists = (
+        _pages(zoneinfo, name) for name in ("pages free", "nr_deferred", "count:")
+    )
     rows = re.findall(r"zone +\w+((?: +\d+)+)", ours.files[f"{moment}.buddyinfo"])
     listed = sum(int(n) << order for row in rows for order, n in enumerate(row.split()))
     if mode == "background" and moment != "final" and deferred:
         return []  # The files are read one after another, and threads are at work.
     problems = []
     motion = IN_MOTION + (HANDED_OVER if deferred else 0)
-    if abs(listed + deferred - free) > motion:
+    if not -motion <= listed + deferred - free <= motion + on_lists:
         problems.append(
             f"at the {moment} {listed} pages are in free lists and {deferred} deferred, and {free}"
             " free"
