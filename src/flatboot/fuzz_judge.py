@@ -12,7 +12,7 @@ from flatboot.record import Record
 DEFERRED = "/sys/kernel/mm/deferred_init/"
 #: What the guest shows of its memory before the load, after it, and when all is initialised.
 MOMENTS = ("start", "end", "final")
-_SHOWN = ("meminfo", "zoneinfo", "buddyinfo")
+_SHOWN = ("meminfo", "zoneinfo", "buddyinfo", "vmstat")
 #: What a reference runs: nothing to speak of, but with it the initramfs is as large as with a
 #: load. With debug_pagealloc=on that is never freed.
 REFERENCE = ("poke sysinfo reference", "churn 0 fork:1")
@@ -185,12 +185,19 @@ def _all_back(ours: Record) -> list[str]:
         slab = numbers[after]["Slab"] - numbers[before]["Slab"]
         if slab > SLAB_KB + total // SLAB_SHARE:
             problems.append(f"slabs grew by {slab} kB from the {before} to the {after}")
-    problems += [
-        f"MemTotal is {numbers[moment]['MemTotal']} kB at the {moment}, and was {total}"
-        for moment in MOMENTS
-        if numbers[moment]["MemTotal"] != total
-    ]
+    at_mark = _map_kb(ours.files["/proc/vmstat"])
+    for moment in MOMENTS:
+        expected = total + at_mark - _map_kb(ours.files[f"{moment}.vmstat"])
+        if numbers[moment]["MemTotal"] != expected:
+            problems.append(
+                f"MemTotal is {numbers[moment]['MemTotal']} kB at the {moment}, not {expected}"
+            )
     return problems
+
+
+def _map_kb(vmstat: str) -> int:
+    """Return the kB of boot's memory map: what huge pages give back of it joins MemTotal."""
+    return 4 * sum(map(int, re.findall(r"nr_memmap_boot_pages (\d+)", vmstat)))
 
 
 def _consistent(ours: Record, moment: str, mode: str) -> list[str]:
