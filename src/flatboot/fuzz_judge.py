@@ -49,8 +49,12 @@ _ITEMS = (
 
 
 def programs(case: Case) -> tuple[str, ...]:
-    """Return the guest programs of *case*: its load, between looks at the memory."""
+    """Return the guest programs of *case*: its load, between looks at the memory.
+
+    The first processes make the kernel keep memory of vmalloc, 5 MiB with KASAN: before all looks.
+    """
     return (
+        "churn 1 fork:1",
         *_look("start"),
         *case.load,
         "poke write caches /proc/sys/vm/drop_caches 3",
