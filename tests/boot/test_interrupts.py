@@ -1,0 +1,32 @@
+"""Growth keeps interrupts off for no longer than one block of the memory map takes."""
+
+from __future__ import annotations
+
+import pytest
+from guests import BLOCKS, HUGE_2M, LAST_BLOCK, Ask, Guests
+
+#: The kernel's own tracer, which keeps the longest time; one instruction takes a nanosecond here.
+TRACING = "/sys/kernel/tracing/"
+LIMIT_US = 100
+PROGRAMS = (
+    f"poke await listed {BLOCKS}{LAST_BLOCK}/state online",
+    f"poke write tracer {TRACING}current_tracer irqsoff",
+    f"poke write reset {TRACING}tracing_max_latency 0",
+)
+SHOWN = (f"poke show longest {TRACING}tracing_max_latency",)
+LOADS = {
+    "small pages": ("latency 3072 4k {cpus}",),
+    "huge pages": ("latency 3072 thp {cpus}",),
+    "a pool": (f"poke write pool {HUGE_2M} 1500",),
+    "a walk": ("poke drain flags /proc/kpageflags",),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("cpus", [1, 2])
+@pytest.mark.parametrize("load", LOADS)
+def test_interrupts_are_off_for_one_block_at_most(guests: Guests, load: str, cpus: int) -> None:
+    programs = (*PROGRAMS, *(one.format(cpus=cpus) for one in LOADS[load]), *SHOWN)
+    record = guests(Ask("flatboot", "4G", programs, "lazy", cpus=cpus, config="irqs-off"))
+    assert record.results["write.tracer"] == record.results["write.reset"] == "ok"
+    assert 0 < int(record.files["longest"]) <= LIMIT_US
