@@ -13,6 +13,8 @@ _MESSAGE = re.compile(r"^\d+,\d+,(\d+),[^;]*;(.*)$")
 _PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
 _COMPLETE = "flatboot: complete"
 _LOG = "dmesg"
+#: Messages of the kernel that came in the middle of a line of a program.
+_INTRUDERS = re.compile(r"(?<=[^\n])(?:\[ *\d+\.\d{6}\] .*\n)+")
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ def parse(console: str) -> GuestLog:
     outside = _DUMP.sub("", text)
     panic = _PANIC.search(outside)
     return GuestLog(
-        results=dict(_RESULT.findall(outside)),
+        results=dict(_RESULT.findall(_INTRUDERS.sub("", outside))),
         files={path: content for path, content in files.items() if path != _LOG},
         log=kernel_log(files.get(_LOG, "")),
         panic=panic[1].strip() if panic else "",

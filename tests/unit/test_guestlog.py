@@ -36,6 +36,14 @@ def test_parts() -> None:
     assert log.panic == ""
 
 
+def test_messages_of_the_kernel_in_a_line_of_a_program() -> None:
+    said = "[    7.997086] page: refcount:1\n[    8.000582] flags: 0x5=b\n"
+    torn = CONSOLE.replace("exit.fill=0\r\n", f"exit.fill=0{said}\r\n")
+    assert guestlog.parse(torn).results == guestlog.parse(CONSOLE).results
+    torn = CONSOLE.replace("exit.fill=0\r\n", f"exit.f{said}ill=0\r\n")
+    assert guestlog.parse(torn).results == guestlog.parse(CONSOLE).results
+
+
 def test_torn_file() -> None:
     torn = CONSOLE.replace("MemFree:  ", "MemFree:[ 1.0] boo  ")
     assert guestlog.parse(torn).torn == ["/proc/meminfo"]
