@@ -97,9 +97,17 @@ class Bench:
             problems = [failed, *fuzz_judge.splat(self._consoles["flatboot"])]
         else:
             ours, reference = self._records["flatboot"], self._records["reference"]
-            problems = fuzz_judge.judge(self._case, ours, reference)
+            witness = self._witness() if fuzz_judge.splat(ours.console) else ""
+            problems = fuzz_judge.judge(self._case, ours, reference, witness)
             problems += fuzz_judge.splat(reference.console) if waits else []
         return (FAILED if problems else PASSED), problems
+
+    def _witness(self) -> str:
+        """Return the console of stock under the load of the case, which may complain as well."""
+        self._boot("witness", "stock", "users", "", self._case.load)
+        if "witness" in self._consoles:
+            return self._consoles["witness"]
+        return self._records["witness"].console
 
     def _boot(
         self, name: str, flavour: str, config: str, mode: str, programs: tuple[str, ...]

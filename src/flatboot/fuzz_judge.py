@@ -20,6 +20,8 @@ REFERENCE = ("poke sysinfo reference", "churn 0 fork:1")
 _EXPECTED = re.compile(
     r"page dumped because: (?:unmovable page|migration failure|isolation failed)"
 )
+#: Kinds of lines that come with any splat.
+_ATTENDANTS = ("tainted", "trace")
 
 #: Bits of a map that tell which part of a large table is zeroed already, in kB.
 BITMAPS_KB = 16
@@ -34,7 +36,7 @@ SLAB_KB, SLAB_SHARE = 16384, 24
 #: counters have not added up, and two blocks that are just being handed over, if any are left.
 IN_MOTION, HANDED_OVER = 1024, 2 * 1024
 #: Parts of MemTotal that /proc/meminfo itemises; Hugetlb is not in any of the others. What is free
-#: is taken from /proc/zoneinfo, with the CPUs' lists of the same moment: they may be emptied at any.
+#: is taken from /proc/zoneinfo, with the CPUs' lists of the same moment: they are emptied at times.
 _ITEMS = (
     "Buffers",
     "Cached",
@@ -70,15 +72,16 @@ def _look(moment: str) -> tuple[str, ...]:
     return (*shown, f"poke show {moment}.remaining {DEFERRED}remaining_kb")
 
 
-def judge(case: Case, ours: Record, reference: Record) -> list[str]:
+def judge(case: Case, ours: Record, reference: Record, witness: str = "") -> list[str]:
     """Return what is wrong with the boot *ours* of *case*, a sentence each; [] for nothing.
 
     Args:
         case: what was booted.
         ours: the record of the flatboot kernel.
         reference: the same machine and parameters: stock, or the same kernel that waited.
+        witness: see ``splat``.
     """
-    problems = splat(ours.console)
+    problems = splat(ours.console, witness)
     problems += _totals(ours, reference)
     problems += _churned(case, ours)
     missing = [
@@ -97,9 +100,22 @@ def judge(case: Case, ours: Record, reference: Record) -> list[str]:
     return problems
 
 
-def splat(console: str) -> list[str]:
-    """Return the first splat on *console* and the lines around it, if there is one."""
-    found = [one for one in splats.find(console) if not _EXPECTED.search(one.text)]
+def splat(console: str, witness: str = "") -> list[str]:
+    """Return the first splat on *console* and the lines around it, if there is one.
+
+    Args:
+        console: of a boot.
+        witness: the console of stock under the same load: what is also there is no splat.
+    """
+    theirs = splats.find(witness)
+    told, kinds = {one.told for one in theirs}, {one.kind for one in theirs}
+    found = [
+        one
+        for one in splats.find(console)
+        if not _EXPECTED.search(one.text)
+        and one.told not in told
+        and not (one.kind in _ATTENDANTS and one.kind in kinds)
+    ]
     return [f"the kernel complains:\n{splats.around(console, found[0])}"] if found else []
 
 

@@ -54,6 +54,11 @@ class Splat:
         """Return number, kind and text."""
         return f"{self.line}: {self.kind}: {self.text}"
 
+    @property
+    def told(self) -> str:
+        """What it says in every boot: the text without times, addresses and counts."""
+        return re.sub(r"[0-9a-f]*\d[0-9a-f]*", "N", self.text)
+
 
 def find(text: str) -> list[Splat]:
     """Return every line of *text* (a console, or dmesg) that belongs to a splat, in order.

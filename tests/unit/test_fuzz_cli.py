@@ -44,7 +44,9 @@ def boots(monkeypatch: pytest.MonkeyPatch) -> Callable[[Answer], Boots]:
         made = Boots(answer)
         monkeypatch.setattr(boot, "boot", made)
         monkeypatch.setattr(build, "kernel", lambda base, flavour, config, arch: (flavour, config))
-        monkeypatch.setattr(fuzz_judge, "judge", lambda case, ours, reference: [])
+        monkeypatch.setattr(
+            fuzz_judge, "judge", lambda case, ours, reference, witness: [witness] if witness else []
+        )
         return made
 
     return use
@@ -126,6 +128,20 @@ def test_a_report_of_the_waiting_kernel_fails(boots: Callable[[Answer], Boots]) 
     bad = dataclasses.replace(GOOD, console="BUG: KASAN: use-after-free in foo")
     boots(lambda image, mode: bad if mode == "deferred_init=wait" else GOOD)
     assert "KASAN" in bench("debug").run(case()).problems[0]
+
+
+def test_stock_is_a_witness_when_ours_complains(boots: Callable[[Answer], Boots]) -> None:
+    """What it says is for the judge: here any word of a witness is a problem."""
+    bad, said = (
+        dataclasses.replace(GOOD, console=text) for text in ("BUG: KASAN: use-after-free", "fine")
+    )
+
+    def answer(image: Kernel, mode: str) -> Record:
+        return said if image[0] == "stock" else bad if mode == "deferred_init=lazy" else GOOD
+
+    made = boots(answer)
+    assert bench("debug").run(case()).problems == ["fine"]
+    assert made.done[-1] == (("stock", "users"), "")
 
 
 def test_a_fault_of_the_host_is_tried_again(boots: Callable[[Answer], Boots]) -> None:

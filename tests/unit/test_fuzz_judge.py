@@ -157,6 +157,21 @@ def test_a_splat_is_found_and_a_block_that_has_to_stay_is_none() -> None:
     assert judged(console="[ 1.0] page dumped because: unmovable page") == ""
 
 
+OFFLINE = """\
+[   11.3] churn: page allocation failure: order:0, mode:0x44cca(GFP_KERNEL), nodemask=0
+[   11.4] CPU: 0 UID: 0 PID: 72 Comm: churn Not tainted 7.3.4 #1
+[   11.5] Call Trace:
+"""
+
+
+def test_what_stock_complains_of_as_well_is_no_splat() -> None:
+    theirs = OFFLINE.replace("11.", "22.").replace("PID: 72", "PID: 69")
+    assert fuzz_judge.splat(OFFLINE, theirs) == []
+    assert "failure" in fuzz_judge.splat(OFFLINE, "")[0]
+    worse = OFFLINE + "[   12.0] WARNING: mm/page_alloc.c:1 at free+0x1/0x2\n"
+    assert "WARNING" in fuzz_judge.splat(worse, theirs)[0]
+
+
 @pytest.mark.parametrize("name", ["start.meminfo", "end.buddyinfo", "final.zoneinfo"])
 def test_what_the_guest_did_not_show_is_missed(name: str) -> None:
     files = {path: text for path, text in SHOWN.items() if path != name}
