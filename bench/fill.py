@@ -32,7 +32,7 @@ def table(kept: Kept) -> Table:
     """Return what a page costs on each machine, by pages of 4 KiB and huge ones."""
     init = page_init(kept)
     made = Table(
-        title=f"Instructions a page, 512 MiB; its initialisation costs stock {init:.1f}",
+        title=f"Instructions a page, 512 MiB; boot costs stock {init:.1f} a page",
     )
     for column in ("nodes", "CPUs", "pages", "stock", "stock + init", "lazy", "ratio"):
         made.add_column(column, justify="right")

@@ -25,7 +25,7 @@ from flatboot import (
 from flatboot.errors import FlatbootError, UsageError
 
 app = typer.Typer(
-    help="Linux boot time that stays flat as memory and CPUs grow.",
+    help="Linux boot time that stays flat as memory grows.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
