@@ -24,7 +24,7 @@
  *    it is. Whoever gates reclaim looks at the sum, whoever wants a page from a
  *    free list looks at the difference.
  *
- * A block goes through three states, told by two bitmaps of its node:
+ * A block goes through three states, told by two bitmaps of its zone:
  *
  *	unclaimed  pending
  *	    1         1      nobody has touched it

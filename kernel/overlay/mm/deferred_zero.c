@@ -6,8 +6,8 @@
  * in early boot, and, in a virtual machine, what they take from the host, although
  * most of their buckets are not used for long. With deferred_init=lazy or
  * background, tables whose users call deferred_zero() before each access are
- * zeroed in chunks at the first access to each. deferred_init= finishes them
- * together with the memory map.
+ * zeroed in chunks at the first access to each. They are finished together with
+ * the memory map.
  */
 #include <linux/bitmap.h>
 #include <linux/deferred_zero.h>
