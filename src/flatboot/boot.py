@@ -114,7 +114,6 @@ class Boot:
         functions: whether to count the instructions of each kernel function up to /init; on the
             exact clock only.
         timeout_s: host seconds that each run of the guest may take.
-        on_output: called with the console's text as it comes.
         on_phase: called with the name of each phase as it begins.
         files: files that the guest's first file system has besides, by their paths in it; those
             in bin/ are guest programs too.
@@ -129,7 +128,6 @@ class Boot:
     phases: bool = False
     functions: bool = False
     timeout_s: float = 600
-    on_output: Callable[[str], None] | None = None
     on_phase: Callable[[str], None] = lambda phase: None
     files: Mapping[str, Path] = field(default_factory=dict)
     arguments: tuple[str, ...] = ()
@@ -145,7 +143,6 @@ def boot(
     phases: bool = False,
     functions: bool = False,
     timeout_s: float = 600,
-    on_output: Callable[[str], None] | None = None,
     on_phase: Callable[[str], None] = lambda phase: None,
     files: Mapping[str, Path] | None = None,
     arguments: Sequence[str] = (),
@@ -161,7 +158,6 @@ def boot(
         phases: see ``Boot``.
         functions: see ``Boot``.
         timeout_s: see ``Boot``.
-        on_output: see ``Boot``.
         on_phase: see ``Boot``.
         files: see ``Boot``.
         arguments: see ``Boot``.
@@ -182,7 +178,6 @@ def boot(
         phases,
         functions,
         timeout_s,
-        on_output,
         on_phase,
         files or {},
         tuple(arguments),
@@ -211,7 +206,6 @@ async def measure(wanted: Boot) -> Record:
             accelerator="tcg",
             exact=wanted.clock == "exact",
             timeout_s=wanted.timeout_s,
-            on_output=wanted.on_output,
             arguments=wanted.arguments,
         )
         if wanted.clock == "wall" and await kvm.works(guest):
@@ -358,12 +352,13 @@ def _judged(ended: Ended, guest: Guest) -> GuestLog:
         raise GuestFailed("silent", "the guest restarted and had printed nothing", console)
     if not log.complete:
         raise GuestFailed("restart", "the guest restarted before /init was done", console)
-    for key, value in log.results.items():
-        if key.startswith("exit.") and value != "0":
-            program = key.removeprefix("exit.")
+    for program, status in log.exits:
+        if status != "0":
             raise GuestFailed(
-                "program", f"the guest program {program} ended with status {value}", console
+                "program", f"the guest program {program} ended with status {status}", console
             )
+    if not log.results.get("mark", "").isdecimal():
+        raise GuestFailed("mark", "the console lacks the time of /init: boot again", console)
     return log
 
 

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from qemu.qmp import QMPClient
+from qemu.qmp import QMPClient, QMPError
 
 from flatboot import qemu
 from flatboot.arches import Arch
+from flatboot.errors import FlatbootError
 from flatboot.gdbstub import GdbStub
 from flatboot.machine import Machine
 from flatboot.marks import CounterReader, Follower, Hit, MarkSpec, Symbols
@@ -54,7 +55,6 @@ class Guest:
         accelerator: "tcg" or "kvm".
         exact: whether instructions are counted.
         timeout_s: host seconds that a run may take.
-        on_output: called with the console's text as it comes.
         counting: how instructions are counted by function; None if they are not.
         arguments: further arguments of QEMU.
     """
@@ -68,7 +68,6 @@ class Guest:
     accelerator: str
     exact: bool
     timeout_s: float
-    on_output: Callable[[str], None] | None
     counting: Counting | None = None
     arguments: tuple[str, ...] = ()
 
@@ -125,9 +124,7 @@ def memory_file(name: str, content: bytes = b"") -> Iterator[int]:
 async def run(guest: Guest, record_to: int | None = None) -> Ended:
     """Run the guest to its end; with *record_to*, an open file, so that it can be replayed."""
     replay = () if record_to is None else ("record", record_to)
-    async with qemu.start(
-        _command(guest, *replay), pass_fds=_files(guest, record_to), on_output=guest.on_output
-    ) as running:
+    async with qemu.start(_command(guest, *replay), pass_fds=_files(guest, record_to)) as running:
         outcome = await _outcome(guest, running)
         if record_to is not None:
             await running.quit()
@@ -181,10 +178,11 @@ async def _followed(
             "chardev:gdb",
         ]
         files = (*_files(guest, log), theirs.fileno())
-        # What it prints again was printed by the run that it repeats.
-        on_output = None if again else guest.on_output
-        async with qemu.start(command, pass_fds=files, on_output=on_output) as running:
-            stub = await GdbStub.connect(ours)
+        async with qemu.start(command, pass_fds=files) as running:
+            try:
+                stub = await GdbStub.connect(ours)
+            except (EOFError, OSError) as error:
+                raise FlatbootError(f"QEMU ended before the guest began: {error}") from error
             clock = _instructions(running.qmp) if again else CounterReader(stub, guest.arch)
             follower = Follower(stub, guest.arch, tracking.symbols, clock, tracking.on_phase)
             task = asyncio.ensure_future(follower.follow(tracking.specs, tracking.init))
@@ -209,7 +207,7 @@ async def _stopped(marking: _Marking) -> Marked:
     marking.task.cancel()
     await asyncio.wait((marking.task,))
     init = None
-    with contextlib.suppress(asyncio.CancelledError, asyncio.IncompleteReadError, OSError):
+    with contextlib.suppress(asyncio.CancelledError, EOFError, OSError, QMPError):
         init = marking.task.result()
     return Marked(marking.follower.hits, init)
 

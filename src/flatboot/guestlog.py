@@ -13,6 +13,7 @@ _MESSAGE = re.compile(r"^\d+,\d+,(\d+),[^;]*;(.*)$")
 _PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
 _COMPLETE = "flatboot: complete"
 _LOG = "dmesg"
+_EXIT = "exit."
 #: Messages of the kernel that came in the middle of a line of a program.
 _INTRUDERS = re.compile(r"(?<=[^\n])(?:\[ *\d+\.\d{6}\] .*\n)+")
 
@@ -23,6 +24,7 @@ class GuestLog:
 
     Attributes:
         results: the KEY=VALUE lines; of a key that comes twice, the last.
+        exits: each program's name and exit status, in the order in which they ended.
         files: content of the files that /init printed, by path.
         log: the kernel log, a line a message: ``[seconds] text``.
         panic: what the kernel panicked of, or "".
@@ -31,6 +33,7 @@ class GuestLog:
     """
 
     results: dict[str, str]
+    exits: list[tuple[str, str]]
     files: dict[str, str]
     log: str
     panic: str
@@ -47,10 +50,12 @@ def parse(console: str) -> GuestLog:
         files[path] = content
         if len(content.encode()) != int(length):
             torn.append(path)
-    outside = _DUMP.sub("", text)
+    outside = _INTRUDERS.sub("", _DUMP.sub("", text))
+    found = _RESULT.findall(outside)
     panic = _PANIC.search(outside)
     return GuestLog(
-        results=dict(_RESULT.findall(_INTRUDERS.sub("", outside))),
+        results=dict(found),
+        exits=[(key.removeprefix(_EXIT), value) for key, value in found if key.startswith(_EXIT)],
         files={path: content for path, content in files.items() if path != _LOG},
         log=kernel_log(files.get(_LOG, "")),
         panic=panic[1].strip() if panic else "",

@@ -12,6 +12,7 @@ from pathlib import Path
 from flatboot import atomic, guest_run, initramfs, paths
 from flatboot.guest_run import Guest
 from flatboot.guestlog import parse
+from flatboot.machine import machine
 
 LIMIT_S = 10.0
 _DEVICE = Path("/dev/kvm")
@@ -21,7 +22,8 @@ async def works(guest: Guest) -> bool:
     """Tell whether the kernel of *guest* boots to the end under KVM on this host in 10 seconds.
 
     A /dev/kvm that opens proves nothing: a nested, paravirtualised host may run firmware and hang
-    in the kernel. The answer is remembered for this host kernel, QEMU and guest kernel.
+    in the kernel. The machine is a small one, without the guest's own parameters and devices. The
+    answer is remembered for this host kernel, QEMU and guest kernel.
     """
     if platform.machine() not in guest.arch.native_hosts or not os.access(
         _DEVICE, os.R_OK | os.W_OK
@@ -35,7 +37,14 @@ async def works(guest: Guest) -> bool:
         return bool(json.loads(remembered.read_text())["works"])
     with guest_run.memory_file("probe", initramfs.make(guest.arch, (), "wall")) as initrd:
         probe = dataclasses.replace(
-            guest, initrd=initrd, accelerator="kvm", exact=False, timeout_s=LIMIT_S, on_output=None
+            guest,
+            machine=machine(guest.arch.name),
+            cmdline=guest.arch.cmdline,
+            arguments=(),
+            initrd=initrd,
+            accelerator="kvm",
+            exact=False,
+            timeout_s=LIMIT_S,
         )
         answer = parse((await guest_run.run(probe)).console).complete
     with atomic.new_file(remembered) as temporary:

@@ -11,7 +11,7 @@ import re
 import shutil
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -119,7 +119,10 @@ async def capabilities(arch: Arch) -> Capabilities:
         )
     if binary not in _capabilities:
         async with start([binary, "-M", "none", "-display", "none"]) as qemu:
-            _capabilities[binary] = await _ask(binary, arch, qemu.qmp)
+            try:
+                _capabilities[binary] = await _ask(binary, arch, qemu.qmp)
+            except (QMPError, EOFError, OSError) as error:
+                raise FlatbootError(f"{binary} does not say what it can do: {error}") from error
     return _capabilities[binary]
 
 
@@ -213,7 +216,6 @@ async def start(
     command: Sequence[str],
     *,
     pass_fds: Sequence[int] = (),
-    on_output: Callable[[str], None] | None = None,
 ) -> AsyncIterator[Qemu]:
     """Run QEMU in its own process group for as long as the context lasts.
 
@@ -223,7 +225,6 @@ async def start(
     Args:
         command: QEMU's command line; the guest's console belongs on standard output.
         pass_fds: open files that it inherits.
-        on_output: called with each piece of console text as it comes.
 
     Raises:
         FlatbootError: QEMU does not start; the sentence holds what it said.
@@ -252,8 +253,8 @@ async def start(
         theirs.close()
         qemu = Qemu(process, QMPClient("flatboot"))
         readers = [
-            asyncio.ensure_future(_collect(process.stdout, qemu.console, on_output)),
-            asyncio.ensure_future(_collect(process.stderr, qemu.errors, None)),
+            asyncio.ensure_future(_collect(process.stdout, qemu.console)),
+            asyncio.ensure_future(_collect(process.stderr, qemu.errors)),
         ]
         try:
             qemu.qmp.register_listener(qemu.events)
@@ -276,11 +277,7 @@ async def start(
                 await qemu.qmp.disconnect()
 
 
-async def _collect(
-    stream: asyncio.StreamReader | None, into: bytearray, on_output: Callable[[str], None] | None
-) -> None:
+async def _collect(stream: asyncio.StreamReader | None, into: bytearray) -> None:
     assert stream is not None
     while piece := await stream.read(65536):
         into += piece
-        if on_output is not None:
-            on_output(piece.decode(errors="replace"))

@@ -21,7 +21,6 @@ GUEST = Guest(
     accelerator="tcg",
     exact=True,
     timeout_s=60,
-    on_output=None,
 )
 _MEMINFO = """\
 MemTotal:        2051220 kB

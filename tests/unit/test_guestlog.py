@@ -41,7 +41,14 @@ def test_messages_of_the_kernel_in_a_line_of_a_program() -> None:
     torn = CONSOLE.replace("exit.fill=0\r\n", f"exit.fill=0{said}\r\n")
     assert guestlog.parse(torn).results == guestlog.parse(CONSOLE).results
     torn = CONSOLE.replace("exit.fill=0\r\n", f"exit.f{said}ill=0\r\n")
+    torn = torn.replace("complete\r\n", f"comp{said}lete\r\n")
+    assert guestlog.parse(torn).complete
     assert guestlog.parse(torn).results == guestlog.parse(CONSOLE).results
+
+
+def test_each_exit_status_is_kept() -> None:
+    log = guestlog.parse("flatboot: exit.poke=139\nflatboot: exit.poke=0\n")
+    assert log.exits == [("poke", "139"), ("poke", "0")]
 
 
 def test_torn_file() -> None:
