@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from flatboot import arches
 from flatboot.errors import UsageError
 
 
@@ -30,14 +31,24 @@ class OwnKernel:
         return self.directory / "System.map"
 
 
+def _booted() -> list[str]:
+    """Return the names of the files that QEMU boots, of all architectures."""
+    return sorted({Path(arches.load(name).boot_file).name for name in arches.names()})
+
+
 def find(path: Path) -> OwnKernel:
     """Return the kernel at *path*: a build folder, or the bootable file in one.
 
     Raises:
-        UsageError: there is nothing at *path*.
+        UsageError: there is nothing at *path*, or a file that is not booted from a build folder.
     """
     if not path.exists():
         raise UsageError(f"there is no kernel at {path}: name a build folder or its vmlinux")
+    if path.is_file() and path.name not in _booted():
+        raise UsageError(
+            f"{path} is not booted by that name: name a build folder, or in it"
+            f" {' or '.join(_booted())}"
+        )
     directory = (path if path.is_dir() else path.parent).resolve()
     dotconfig = directory / ".config"
     options = dotconfig.read_bytes() if dotconfig.is_file() else b""

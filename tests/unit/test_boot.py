@@ -40,6 +40,12 @@ def ended(console: str, reason: str = "guest-reset", timed_out: bool = False) ->
             "program",
             "the guest program fill ended with status 9",
         ),
+        (
+            ended("flatboot: exit.fill=139\r\nflatboot: exit.fill=0\r\n" + DONE),
+            "program",
+            "the guest program fill ended with status 139",
+        ),
+        (ended(DONE.replace("mark=7", "mark=7qemu")), "mark", "lacks the time of /init"),
     ],
 )
 def test_guests_that_fail(how: Ended, kind: str, sentence: str) -> None:
@@ -132,6 +138,9 @@ def test_own_kernel(tmp_path: Path) -> None:
     (tmp_path / "vmlinux").write_bytes(b"")
     assert own_kernel.find(tmp_path) == own_kernel.OwnKernel(tmp_path, str(tmp_path), "")
     assert own_kernel.find(tmp_path / "vmlinux").directory == tmp_path
+    (tmp_path / "vmlinux-old").touch()
+    with pytest.raises(UsageError, match="vmlinux-old is not booted by that name"):
+        own_kernel.find(tmp_path / "vmlinux-old")
     with pytest.raises(UsageError, match="there is no kernel at"):
         own_kernel.find(tmp_path / "none")
 
