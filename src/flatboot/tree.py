@@ -49,7 +49,11 @@ def _synchronise(tree: Path, state: Path, source: Source, layer: Layer) -> None:
     state.unlink(missing_ok=True)
     outdated = _different(old["files"], new["files"])
     uncovered = old["layer"].keys() - new["layer"].keys()
-    for name in outdated | uncovered:
+    renewed = {name for name in outdated | uncovered if _there(directory / name)}
+    # A file may come to stand where a folder was, and the other way round.
+    for name in (outdated | uncovered) - renewed:
+        _remove(tree, name)
+    for name in renewed:
         _restore(tree / name, directory / name)
     for name, file in layer.files.items():
         if name in outdated or old["layer"].get(name) != new["layer"][name]:
@@ -81,13 +85,26 @@ def copy(source: Source, folder: Path, *options: str) -> None:
             _restore(folder / name, directory / name)
 
 
+def _there(path: Path) -> bool:
+    return path.is_symlink() or path.is_file()
+
+
+def _remove(tree: Path, name: str) -> None:
+    """Remove a file of *tree*, and the folders that it leaves empty."""
+    path = tree / name
+    path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        while (path := path.parent) != tree:
+            path.rmdir()
+
+
 def _restore(path: Path, original: Path) -> None:
-    """Make *path* a new copy of *original*, or remove it where there is no original."""
+    """Make *path* a new copy of *original*, whatever stands there now."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
     if original.is_symlink():
         path.unlink(missing_ok=True)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.symlink_to(original.readlink())
-    elif original.is_file():
-        File.read(original).write(path)
     else:
-        path.unlink(missing_ok=True)
+        File.read(original).write(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -78,6 +79,21 @@ def test_interrupted_update_starts_anew(checkout: Path, tarball: Source) -> None
     (where / "mm/a.c").write_text("half")
     update(tarball)
     assert (where / "mm/a.c").read_text() == (tarball.directory() / "mm/a.c").read_text()
+
+
+def test_a_file_comes_where_a_folder_was_and_back(checkout: Path, kernel_tree: Path) -> None:
+    (kernel_tree / "mm/deep").mkdir()
+    (kernel_tree / "mm/deep/d.c").write_text("deep\n")
+    where = update(sources.resolve(str(kernel_tree)))
+    shutil.rmtree(kernel_tree / "mm/deep")
+    (kernel_tree / "mm/deep").write_text("flat\n")
+    update(sources.resolve(str(kernel_tree)))
+    assert (where / "mm/deep").read_text() == "flat\n"
+    (kernel_tree / "mm/deep").unlink()
+    (kernel_tree / "mm/deep").mkdir()
+    (kernel_tree / "mm/deep/d.c").write_text("deep\n")
+    update(sources.resolve(str(kernel_tree)))
+    assert (where / "mm/deep/d.c").read_text() == "deep\n"
 
 
 def test_edits_of_a_folder_come_along(checkout: Path, kernel_tree: Path) -> None:
