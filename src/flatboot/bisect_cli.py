@@ -21,8 +21,10 @@ from flatboot import (
     host,
     kconfig,
     kernel_cli,
+    layer,
     locks,
     machine,
+    make,
     paths,
     progress,
     sources,
@@ -162,7 +164,7 @@ def machines(arch: str, memory: str | None, cpus: str) -> tuple[Machine, ...]:
     sizes = [units.size(size) for size in memory.split(",")] if memory else _default_sizes()
     counts = cpus.split(",")
     for count in counts:
-        if not count.strip().isdigit():
+        if not count.strip().isdecimal():
             raise UsageError(f"{count!r} is no number of CPUs: write numbers such as 1,4")
     return tuple(
         machine.machine(arch, size, count)
@@ -186,6 +188,9 @@ def _settings(lab: _Lab, tree: Path, ends: tuple[Commit, Commit]) -> dict[str, s
         "flavour": lab.flavour,
         "config": kconfig.resolve(lab.config, lab.flavour, arches.load(lab.arch)).digest,
         "arch": lab.arch,
-        "cc": lab.cc,
+        "cc": make.compiler_version(arches.load(lab.arch), lab.cc),
+        "layer": ""
+        if lab.flavour == "stock"
+        else layer.inputs_digest(sources.resolve(str(tree)).hooks()),
         "cmdline": lab.cmdline,
     }
