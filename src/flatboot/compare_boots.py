@@ -36,6 +36,8 @@ def named(text: str, arch: str) -> Named:
     Raises:
         UsageError: it is neither.
     """
+    if not text.split():
+        raise UsageError("a kernel without a name cannot be booted: name one, such as 7.3:stock")
     source, *parameters = text.split()
     name, *rest = source.split(":")
     cmdline = " ".join(parameters)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import json
 import math
-from collections.abc import Sequence
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -40,7 +43,6 @@ def register(app: typer.Typer) -> None:
     app.command("compare")(run)
 
 
-@disk.full_is_an_error()
 def run(
     before: Annotated[
         str,
@@ -95,7 +97,7 @@ def run(
 
     Exit status: 0 the same or better, 1 a regression, 2 it could not be told.
     """
-    try:
+    with _one_is_a_regression():
         if boot:
             if control or history_file:
                 raise UsageError("--boot boots a control itself: leave out --control and --history")
@@ -115,16 +117,27 @@ def run(
             text = junit.text(comparison, datetime.datetime.now(datetime.UTC))
             with disk.writing(junit_file), atomic.new_file(junit_file) as new:
                 new.write_text(text)
+        if json_output:
+            print(json.dumps(_finite(_data(comparison)), indent=1))
+        else:
+            _show(comparison)
+        sys.stdout.flush()
+    raise typer.Exit(comparison.exit_status)
+
+
+@contextlib.contextmanager
+def _one_is_a_regression() -> Iterator[None]:
+    """Keep exit status 1 for a regression: whatever fails within the body ends with 2."""
+    try:
+        with disk.full_is_an_error():
+            yield
     except UsageError:
         raise
     except FlatbootError as error:
-        # Exit status 1 would say that there is a regression.
         raise UsageError(str(error)) from error
-    if json_output:
-        print(json.dumps(_finite(_data(comparison)), indent=1))
-    else:
-        _show(comparison)
-    raise typer.Exit(comparison.exit_status)
+    except Exception as error:
+        traceback.print_exc()
+        raise typer.Exit(2) from error
 
 
 @dataclass(frozen=True)
@@ -166,7 +179,7 @@ def _booted(
 def _machines(memory: str, cpus: str, clock: str, runs: int | None) -> dict[str, Any]:
     """Return the keys of a sweep's matrix that the options name."""
     numbers = cpus.split(",")
-    if not all(number.isdigit() for number in numbers):
+    if not all(number.isdecimal() for number in numbers):
         raise UsageError(f"--cpus {cpus} are no numbers: write them such as 1,4")
     return {
         "memory": memory.split(","),

@@ -146,6 +146,8 @@ def test_json_has_null_for_what_is_not_known(
         (["7.3:stock", "--boot"], "name two kernels to boot"),
         (["stock", "7.3:stock", "--boot"], "neither a built kernel nor SOURCE:FLAVOUR"),
         (["7.3:stock", "7.3:flatboot", "--boot", "--cpus", "four"], "are no numbers"),
+        (["7.3:stock", "7.3:flatboot", "--boot", "--cpus", "\u00b2"], "are no numbers"),
+        (["", "7.3:stock", "--boot"], "a kernel without a name"),
         (["7.3:stock", "7.3:flatboot", "--boot", "--memory", "much"], "not a memory size"),
         (["{a}", "{a}", "--junit", "/proc/none/file.xml"], "cannot write /proc/none/file.xml"),
     ],
