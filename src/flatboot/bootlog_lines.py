@@ -178,14 +178,25 @@ def _journal(text: str) -> Line | None:
     if not isinstance(entry, dict) or "MESSAGE" not in entry:
         return None
     message = entry["MESSAGE"]
-    if isinstance(message, list):  # what is not UTF-8 is written as a list of bytes
-        message = bytes(message).decode(errors="replace")
-    micros = entry.get("_SOURCE_MONOTONIC_TIMESTAMP") or entry.get("__MONOTONIC_TIMESTAMP")
-    priority = entry.get("PRIORITY")
-    return Line(
-        str(message)[:_LONGEST_TEXT],
-        JOURNAL,
-        int(micros) * 1000 if micros else None,
-        int(priority) & 7 if priority else None,
-        boot=str(entry.get("_BOOT_ID", "")),
+    if message is None:  # it was too long for the journal's writer
+        return None
+    if isinstance(message, list) and all(isinstance(byte, int) for byte in message):
+        message = bytes(byte & 255 for byte in message).decode(errors="replace")  # no UTF-8
+    micros = _last(entry.get("_SOURCE_MONOTONIC_TIMESTAMP")) or _last(
+        entry.get("__MONOTONIC_TIMESTAMP")
     )
+    priority = _last(entry.get("PRIORITY"))
+    return Line(
+        str(_last(message))[:_LONGEST_TEXT],
+        JOURNAL,
+        int(micros) * 1000 if micros.isdecimal() else None,
+        int(priority) & 7 if priority.isdecimal() else None,
+        boot=_last(entry.get("_BOOT_ID")),
+    )
+
+
+def _last(value: object) -> str:
+    """Return a field's value as text, "" for none; of a field that comes several times the last."""
+    if isinstance(value, list):
+        value = value[-1] if value else None
+    return "" if value is None else str(value)

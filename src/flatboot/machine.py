@@ -92,12 +92,12 @@ def parse_nodes(text: str) -> int | list[Node]:
     Raises:
         UsageError: it is neither.
     """
-    if text.isdigit():
+    if text.isdecimal():
         return int(text)
     nodes = []
     for part in text.split(","):
         size, _, cpus = part.partition(":")
-        if cpus and not cpus.isdigit():
+        if cpus and not cpus.isdecimal():
             raise UsageError(f"{part!r} is not a node: write SIZE or SIZE:CPUS, such as 2G:2")
         nodes.append(Node(units.size(size), int(cpus or 0)))
     return nodes

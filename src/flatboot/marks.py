@@ -59,7 +59,10 @@ class Symbols:
         self._by_name: dict[str, int] = {}
         ordered: list[tuple[int, str]] = []
         for line in text.splitlines():
-            address, kind, name = line.split(maxsplit=2)
+            words = line.split(maxsplit=2)
+            if len(words) < 3:
+                continue
+            address, kind, name = words
             if kind in "TtWw" or name in ("_text", "_end"):
                 self._by_name.setdefault(_CLONE.sub("", name), int(address, 16))
                 ordered.append((int(address, 16), name))

@@ -203,6 +203,8 @@ def parse(text: str | bytes, where: str) -> Record:
 def _build(kind: Any, data: Any) -> Any:
     """Make a value of type *kind* (a dataclass, a list, a dict or a plain type) of JSON *data*."""
     if dataclasses.is_dataclass(kind):
+        if not isinstance(data, dict):
+            raise ValueError(f"{data!r} has no fields")
         hints = typing.get_type_hints(kind)
         unknown = set(data) - set(hints)
         if unknown:
@@ -213,8 +215,10 @@ def _build(kind: Any, data: Any) -> Any:
         return kind(**{name: _build(hints[name], data[name]) for name in names})  # type: ignore[operator]
     if isinstance(kind, types.GenericAlias):
         inner = kind.__args__
-        if kind.__origin__ is list:
+        if kind.__origin__ is list and isinstance(data, list):
             return [_build(inner[0], item) for item in data]
+        if kind.__origin__ is list or not isinstance(data, dict):
+            raise ValueError(f"{data!r} is no {kind}")
         return {key: _build(inner[1], value) for key, value in data.items()}
     if kind is float and isinstance(data, int):
         return float(data)

@@ -13,6 +13,7 @@ from rich.table import Table
 from flatboot import atomic, callbacks, cases, compare, cpu_callbacks, report_plots, units
 from flatboot import report_tables as tables
 from flatboot.cases import Case, Clock, Sweep
+from flatboot.errors import UsageError
 from flatboot.plain_table import PlainTable, plain
 from flatboot.record import Phase, Record
 from flatboot.report_plots import Bar, Line
@@ -338,7 +339,11 @@ def _comparisons(found: Sequence[Case], clock: Clock) -> Iterator[Block]:
             for name in (first, other)
         )
         if machines:
-            result = compare.compare(before, after)
+            try:
+                result = compare.compare(before, after)
+            except UsageError as error:
+                yield Block(f"{clock.title}: {other} against {first}", [], [f"{error}."])
+                continue
             yield Block(
                 f"{clock.title}: {other} against {first}, {result.verdict}",
                 _plain(tables.changes(result, clock), tables.changes_by_size(result, clock)),

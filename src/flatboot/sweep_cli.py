@@ -194,11 +194,11 @@ def _listed(text: str | None) -> list[str] | None:
 
 
 def _number(word: str) -> int:
-    if not word.isdigit():
+    if not word.isdecimal():
         raise UsageError(f"--cpus: {word!r} is not a number of CPUs")
     return int(word)
 
 
 def _node_words(text: str) -> list[str]:
     """Return the machines that one --nodes names: counts with commas, or the nodes of one."""
-    return text.split(",") if text.replace(",", "").isdigit() else [text]
+    return text.split(",") if text.replace(",", "").isdecimal() else [text]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flatboot import bootlog, phases
+from flatboot import bootlog, bootlog_lines, phases
 from flatboot.bootlog import Analysis
 from flatboot.bootlog_boots import NoBoot
 from flatboot.errors import UsageError
@@ -133,6 +133,18 @@ def test_a_boot_within_one_second_of_dmesg_t() -> None:
     analysis = bootlog.analyze(text)
     assert analysis.total == 0
     assert any("same time" in note for note in analysis.notes)
+
+
+def test_fields_of_the_journal_that_come_twice_or_are_too_long() -> None:
+    twice = json.dumps(
+        {"MESSAGE": ["a", "b"], "PRIORITY": ["6", "4"], "__MONOTONIC_TIMESTAMP": ["2", "3"]}
+    )
+    line = bootlog_lines._journal(twice)
+    assert line is not None
+    assert (line.text, line.at, line.level) == ("b", 3000, 4)
+    bytewise = bootlog_lines._journal(json.dumps({"MESSAGE": [104, 105]}))
+    assert bytewise is not None and bytewise.text == "hi"
+    assert bootlog_lines._journal(json.dumps({"MESSAGE": None})) is None
 
 
 @pytest.mark.parametrize("name", ["serial.log", "journal.json"])

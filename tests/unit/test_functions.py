@@ -58,7 +58,7 @@ def test_counts_by_function() -> None:
 
 
 def test_nothing_was_counted() -> None:
-    assert functions.read("", Symbols(SYSTEM_MAP), X86) == {}
+    assert functions.read("", Symbols("\n" + SYSTEM_MAP), X86) == {}
 
 
 def test_a_symbol_table_without_ends() -> None:

@@ -43,6 +43,8 @@ def damaged(tmp_path: Path, **changes: object) -> Path:
         ({"to_init": None}, "is not a whole record: 'to_init'"),
         ({"to_init": "many"}, "'many' is no int"),
         ({"extra": 1}, "unknown field 'extra'"),
+        ({"results": []}, "is not a whole record"),
+        ({"machine": 7}, "7 has no fields"),
         ({"phases": [{"name": "x"}]}, "is not a whole record: 'start'"),
     ],
 )
