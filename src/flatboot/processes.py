@@ -174,11 +174,18 @@ def _feed(pipe: IO[str], text: str) -> None:
 
 
 def _end_group(child: subprocess.Popen[str]) -> None:
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.pid, number)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(_GRACE_S)
+    """End the group, gently at first; a second Ctrl-C cuts that short and leaves nobody behind."""
+    try:
+        _signal_group(child, signal.SIGTERM)
+    finally:
+        _signal_group(child, signal.SIGKILL)
+
+
+def _signal_group(child: subprocess.Popen[str], number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, number)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        child.wait(_GRACE_S)
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -43,13 +44,27 @@ def test(
     with tempfile.TemporaryDirectory(prefix="flatboot-test-") as scratch:
         report = Path(scratch) / "report.xml"
         command = [sys.executable, "-m", "pytest", f"--junitxml={report}", *selection]
-        status = subprocess.call([*command, *(pytest_arguments or ()), *folders], cwd=root)
+        status = _run([*command, *(pytest_arguments or ()), *folders], root)
         if long and status in _RAN:
             _keep(report, root / "bench" / "long-test.json", root, selection)
     if status == _NONE_COLLECTED:
         raise FlatbootError("no test was collected in tests/: check -k and the arguments")
     if status != 0:
         raise typer.Exit(status)
+
+
+def _run(command: list[str], root: Path) -> int:
+    """Return the exit status of pytest, which hears of Ctrl-C by itself and cleans up after it."""
+    with subprocess.Popen(command, cwd=root) as child:
+        while True:
+            try:
+                return child.wait()
+            except KeyboardInterrupt:
+                continue
+            except SystemExit:
+                child.send_signal(signal.SIGINT)
+                child.wait()
+                raise
 
 
 def _keep(report: Path, kept: Path, root: Path, selection: list[str]) -> None:
