@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import tempfile
@@ -43,10 +44,11 @@ def new_dir(final: Path) -> Iterator[Path]:
     try:
         yield temporary
         temporary.chmod(0o755)
-        with contextlib.suppress(FileExistsError, OSError):
+        try:
             temporary.rename(final)
-        if not final.is_dir():
-            raise OSError(f"cannot rename {temporary} to {final}")
+        except OSError as error:
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                raise
     finally:
         if temporary.exists():
             shutil.rmtree(temporary, ignore_errors=True)

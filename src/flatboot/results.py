@@ -228,17 +228,32 @@ def _is_database(path: Path) -> bool:
 def _prepare(connection: sqlite3.Connection, path: Path, create: bool) -> None:
     """Check that the file is ours, or make its tables if it is empty."""
     connection.execute("PRAGMA foreign_keys = ON")
+    if _ours(connection, path):
+        return
+    if not create or connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+        raise FlatbootError(f"{path} is not a results file of flatboot: name another file")
+    try:
+        connection.executescript(_TABLES)
+    except sqlite3.OperationalError:
+        # Somebody else has made them meanwhile.
+        connection.rollback()
+        if not _ours(connection, path):
+            raise
+
+
+def _ours(connection: sqlite3.Connection, path: Path) -> bool:
+    """Return whether the file has our tables.
+
+    Raises:
+        FlatbootError: they are of a newer flatboot.
+    """
     ours = connection.execute("PRAGMA application_id").fetchone()[0] == _APPLICATION
     schema = connection.execute("PRAGMA user_version").fetchone()[0]
     if ours and schema > SCHEMA:
         raise FlatbootError(
             f"{path} has schema {schema} and this flatboot knows {SCHEMA}: update flatboot"
         )
-    if ours:
-        return
-    if not create or connection.execute("SELECT 1 FROM sqlite_master").fetchone():
-        raise FlatbootError(f"{path} is not a results file of flatboot: name another file")
-    connection.executescript(_TABLES)
+    return bool(ours)
 
 
 @contextlib.contextmanager
