@@ -132,6 +132,7 @@ class Bench:
                 self._consoles.pop(name, None)
             except GuestFailed as error:
                 self._consoles[name] = console = error.console
+                self._records.pop(name, None)
                 failed = str(error)
             except FlatbootError:
                 if not tries_left:

@@ -20,8 +20,8 @@ REFERENCE = ("poke sysinfo reference", "churn 0 fork:1")
 _EXPECTED = re.compile(
     r"page dumped because: (?:unmovable page|migration failure|isolation failed)"
 )
-#: Kinds of lines that come with any splat.
-_ATTENDANTS = ("tainted", "trace")
+#: Kinds of splats that stock may have as well, and of lines that come with any splat.
+_EXCUSED, _ATTENDANTS = ("allocation", "page"), ("tainted", "trace")
 
 #: Bits of a map that tell which part of a large table is zeroed already, in kB.
 BITMAPS_KB = 16
@@ -105,7 +105,8 @@ def splat(console: str, witness: str = "") -> list[str]:
 
     Args:
         console: of a boot.
-        witness: the console of stock under the same load: what is also there is no splat.
+        witness: the console of stock under the same load: a page that is not found or dumped there
+            as well is no splat.
     """
     theirs = splats.find(witness)
     told, kinds = {one.told for one in theirs}, {one.kind for one in theirs}
@@ -113,7 +114,7 @@ def splat(console: str, witness: str = "") -> list[str]:
         one
         for one in splats.find(console)
         if not _EXPECTED.search(one.text)
-        and one.told not in told
+        and not (one.kind in _EXCUSED and one.told in told)
         and not (one.kind in _ATTENDANTS and one.kind in kinds)
     ]
     return [f"the kernel complains:\n{splats.around(console, found[0])}"] if found else []
