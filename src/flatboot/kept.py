@@ -99,6 +99,7 @@ class Kept:
             path = self._path(wanted)
             if self._there(path):
                 self._records[wanted] = record.load(path)
+                _check(self._records[wanted], wanted, path)
             else:
                 self._records[wanted] = _booted(wanted)
                 if self._save:
@@ -114,6 +115,29 @@ class Kept:
 
     def _there(self, path: Path) -> bool:
         return path.exists() and not self._again
+
+
+def _check(kept: Record, wanted: Wanted, path: Path) -> None:
+    """Check that a kept record is of the boot that is wanted, which its file's name does not tell.
+
+    Raises:
+        FlatbootError: it is of another.
+    """
+    machine, kernel = kept.machine, kept.kernel
+    same_machine = (
+        machine.memory_bytes == units.size(wanted.memory)
+        and machine.cpus == wanted.cpus
+        and max(len(machine.nodes), 1) == wanted.nodes
+        and machine.arch == wanted.arch
+    )
+    same_boot = (
+        kernel.flavour == wanted.flavour
+        and kernel.config == wanted.config
+        and kept.clock == wanted.clock
+        and set(wanted.cmdline.split()) <= set(kept.cmdline.split())
+    )
+    if not same_machine or not same_boot:
+        raise FlatbootError(f"{path} is of another boot: run flatboot bench without --kept")
 
 
 def _booted(wanted: Wanted) -> Record:

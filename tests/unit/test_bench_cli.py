@@ -194,6 +194,14 @@ def test_a_boot_is_made_once_and_kept(tmp_path: Path, boots: list[Wanted]) -> No
     assert not (tmp_path / "none").exists()
 
 
+def test_a_kept_record_of_another_boot_is_refused(tmp_path: Path, boots: list[Wanted]) -> None:
+    """The boots made up here have one CPU, whatever is wanted."""
+    wanted = Wanted("a", "stock", "2G", cpus=2)
+    Kept(tmp_path, again=False)(wanted)
+    with pytest.raises(FlatbootError, match=r"stock-2G-1n2c.json is of another boot"):
+        Kept(tmp_path, again=False)(wanted)
+
+
 def test_a_boot_that_this_machine_has_no_memory_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
