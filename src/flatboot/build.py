@@ -132,7 +132,9 @@ def request(base: str, flavour: str, config: str, arch: str, cc: str) -> Request
         raise UsageError(f"unknown flavour {flavour!r}: choose one of {', '.join(FLAVOURS)}")
     loaded = arches.load(arch)
     resolved = kconfig.resolve(config, flavour, loaded)
-    return Request(sources.resolve(base), flavour, resolved, loaded, cc)
+    # make runs in another folder.
+    command = str(Path(cc).resolve()) if "/" in cc else cc
+    return Request(sources.resolve(base), flavour, resolved, loaded, command)
 
 
 def kernel(
@@ -154,7 +156,7 @@ def kernel(
     """
     with disk.full_is_an_error():
         wanted = request(base, flavour, config, arch, cc)
-        compiler = make.compiler_version(wanted.arch, cc)
+        compiler = make.compiler_version(wanted.arch, wanted.cc)
         key = wanted.key(compiler)
         final = paths.cache() / "kernels" / key[:32]
         if not final.is_dir():
