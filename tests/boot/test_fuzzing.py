@@ -15,7 +15,7 @@ from flatboot.machine import machine
 
 OUTPUT = Path("out/fuzz")
 #: First seeds of the short and of the long tests, and how many they try. Boots of the debug kernel
-#: meet the poisoned memory map; the others, four times as fast, are compared with stock.
+#: meet the poisoned memory map; the others, which take less time, are compared with stock.
 SHORT = {"debug": (1522, 3), "users": (1526, 7)}
 LONG = {"debug": (1000, 50), "users": (2000, 150)}
 #: A case without anything random, whose memory can be known.
