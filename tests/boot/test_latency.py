@@ -8,8 +8,11 @@ from guests import BLOCKS, LAST_BLOCK, Ask, Guests, results, vmstat
 #: below, so that growth alone makes no touch slow and, as it has interrupts as the caller has them,
 #: never keeps them off for longer.
 SLOW = 15
-#: Slow touches that a timer tick or a kernel thread in between may cause in one boot.
+#: Slow touches that timer ticks may cause in one boot.
 CHANCE = 8
+#: A touch in which the CPU went to a kernel thread for a while says nothing of growth and is left
+#: out; that must stay rare, at most one in so many.
+RARE = 5000
 #: Memory blocks are registered behind boot, by a thread that would get in between.
 PROGRAMS = (
     f"poke await listed {BLOCKS}{LAST_BLOCK}/state online",
@@ -28,6 +31,7 @@ def test_growth_makes_no_touch_slow(guests: Guests) -> None:
     stock = results(guests(Ask("stock", "4G", PROGRAMS)), "latency.")
     lazy = results(guests(Ask("flatboot", "4G", PROGRAMS, "lazy")), "latency.")
     assert lazy["pages"] == stock["pages"] == 3072 * 256
+    assert max(lazy["left_out"], stock["left_out"]) <= stock["pages"] // RARE
     assert slow_touches(lazy, SLOW) <= slow_touches(stock, SLOW) + CHANCE
     assert lazy["worst"] <= stock["worst"] + 2**SLOW
 

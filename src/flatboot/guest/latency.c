@@ -11,6 +11,8 @@
  *	latency.pages	pages touched
  *	latency.worst	the longest touch
  *	latency.2^N	touches that took at least 2^N and less than 2^(N+1)
+ *	latency.left_out	touches in which the CPU went to somebody else for a
+ *			while; the others do not count them
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -19,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "guest.h"
 
@@ -27,6 +30,7 @@ enum { PAGE = 4096, HUGE = 2 << 20, CLASSES = 64, MOST_THREADS = 64 };
 struct share {
 	char *from, *to;
 	uint64_t worst;
+	unsigned long left_out;
 	unsigned long count[CLASSES];
 };
 
@@ -58,18 +62,36 @@ static void pin(int cpu)
 	}
 }
 
+/* How often the CPU was taken from the calling thread. */
+static long preempted(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_THREAD, &usage);
+	return usage.ru_nivcsw;
+}
+
 static void *touch(void *argument)
 {
 	struct share *share = argument;
+	long before;
 
 	pthread_barrier_wait(&begin);
+	before = preempted();
 	for (char *at = share->from; at < share->to; at += step) {
 		uint64_t start = counter(), took;
+		long after;
 
 		*(volatile char *)at = 1;
 		took = counter() - start;
-		share->worst = took > share->worst ? took : share->worst;
-		share->count[63 - __builtin_clzll(took | 1)]++;
+		after = preempted();
+		if (after == before) {
+			share->worst = took > share->worst ? took : share->worst;
+			share->count[63 - __builtin_clzll(took | 1)]++;
+		} else {
+			share->left_out++;
+		}
+		before = after;
 		relax();
 	}
 	return NULL;
@@ -123,12 +145,14 @@ int main(int argc, char **argv)
 		pthread_join(others[i], NULL);
 		if (shares[i].worst > shares[0].worst)
 			shares[0].worst = shares[i].worst;
+		shares[0].left_out += shares[i].left_out;
 		for (int class = 0; class < CLASSES; class ++)
 			shares[0].count[class] += shares[i].count[class];
 	}
 	printf(RESULT "latency.pages=%lu\n", part * threads / step);
 	printf(RESULT "latency.worst=%llu\n",
 	       (unsigned long long)shares[0].worst);
+	printf(RESULT "latency.left_out=%lu\n", shares[0].left_out);
 	for (int class = 0; class < CLASSES; class ++)
 		if (shares[0].count[class])
 			printf(RESULT "latency.2^%d=%lu\n", class,
