@@ -64,6 +64,23 @@ def test_memory_blocks_are_registered_behind_boot(
     assert ours.files["node"].strip() == "online"
 
 
+def test_memory_in_many_ranges_is_registered(guests: Guests) -> None:
+    """More ranges than memblock has room for at first: their array is freed, and cleared, early."""
+    holes = ",".join(f"4K${5000 + 16 * number}M" for number in range(140))
+    blocks = {0: (*range(16), *range(32, 48)), 1: tuple(range(48, 80))}
+    programs = [f"poke await listed {BLOCKS}memory79/state online"]
+    for node, numbers in blocks.items():
+        folder = f"/sys/devices/system/node/node{node}"
+        programs += [f"poke show {number} {folder}/memory{number}/state" for number in numbers]
+    cmdline = f"init_on_free=1 memmap={holes}"
+    record = guests(
+        Ask("flatboot", "8G", tuple(programs), "lazy", cpus=2, nodes=2, cmdline=cmdline)
+    )
+    assert record.results["await.listed"] == "ok"
+    for numbers in blocks.values():
+        assert {record.files[str(number)].strip() for number in numbers} == {"online"}
+
+
 @pytest.mark.parametrize(("config", "memory", "cpus"), CONFIGS)
 def test_hugetlb_gives_back_memory_map_that_was_not_initialised(
     guests: Guests, config: str, memory: str, cpus: int

@@ -36,6 +36,7 @@ struct boot_blocks {
 
 /* In the order of addresses; the ranges of one block follow each other. */
 static struct boot_blocks *boot_blocks;
+static unsigned int boot_ranges_nr __initdata;
 static unsigned int boot_blocks_nr;
 /* The first range with blocks left; boot_blocks_nr when all are registered. */
 static unsigned int boot_blocks_first;
@@ -86,13 +87,16 @@ static int memory_late_next(void)
 	return first < boot_blocks_nr;
 }
 
-void memory_late_complete(void)
+int memory_late_complete(void)
 {
+	int ret;
+
 	/* Pairs with the store in memory_late_next(). */
 	if (likely(smp_load_acquire(&boot_blocks_first) == boot_blocks_nr))
-		return;
-	while (memory_late_next() > 0)
+		return 0;
+	while ((ret = memory_late_next()) > 0)
 		cond_resched();
+	return ret;
 }
 
 bool memory_late_pending(void)
@@ -115,23 +119,39 @@ static int memory_late_thread(void *unused)
 	return 0;
 }
 
-bool __init memory_late_defer(void)
+/* Note the ranges, as pfns: the size of a block is not known yet. */
+static int __init memory_late_note(void)
 {
-	struct memblock_region *region;
+	unsigned long start_pfn, end_pfn;
+	int i, nid;
 
 	if (!deferred_init_wanted())
-		return false;
+		return 0;
 	boot_blocks = kmalloc_objs(*boot_blocks, memblock.memory.cnt);
 	if (!boot_blocks)
-		return false;
-	for_each_mem_region(region) {
-		struct boot_blocks *blocks = &boot_blocks[boot_blocks_nr++];
+		return 0;
+	for_each_mem_pfn_range(i, MAX_NUMNODES, &start_pfn, &end_pfn, &nid) {
+		struct boot_blocks *blocks = &boot_blocks[boot_ranges_nr++];
 
-		blocks->next = phys_to_block_id(region->base);
-		blocks->end = phys_to_block_id(region->base + region->size - 1) + 1;
-		blocks->nid = memblock_get_region_node(region);
+		blocks->next = start_pfn;
+		blocks->end = end_pfn;
+		blocks->nid = nid;
 	}
-	return true;
+	return 0;
+}
+/* memblock is gone when the blocks are registered. */
+early_initcall(memory_late_note);
+
+bool __init memory_late_defer(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < boot_ranges_nr; i++) {
+		boot_blocks[i].next = phys_to_block_id(PFN_PHYS(boot_blocks[i].next));
+		boot_blocks[i].end = phys_to_block_id(PFN_PHYS(boot_blocks[i].end) - 1) + 1;
+	}
+	boot_blocks_nr = boot_ranges_nr;
+	return boot_blocks_nr;
 }
 
 static int __init memory_late_init(void)

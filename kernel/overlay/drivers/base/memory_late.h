@@ -25,8 +25,10 @@ bool memory_late_pending(void);
  * memory_late_complete - register what is left
  *
  * Context: process context, may sleep; device_hotplug_lock may be held.
+ * Return: 0, or the error that leaves some out: they are online all the same, and who
+ * walks memory blocks must not take them for absent.
  */
-void memory_late_complete(void);
+int memory_late_complete(void);
 
 /* Registers a block of boot memory, which may be there already, under its node. */
 int memory_block_add_boot(unsigned long block_id, int nid);
@@ -43,8 +45,9 @@ static inline bool memory_late_pending(void)
 	return false;
 }
 
-static inline void memory_late_complete(void)
+static inline int memory_late_complete(void)
 {
+	return 0;
 }
 
 #endif
