@@ -59,8 +59,8 @@ def histogram(kept: Kept) -> Table:
     """Return the touches by their length, for both page sizes and numbers of CPUs."""
     made = Table(
         title="First touches of a page by instructions that they took, 4 GiB",
-        caption="with two CPUs a touch's instructions are those of both meanwhile; touches in which "
-        "the CPU was given to another task are left out",
+        caption="with two CPUs a touch's instructions are those of both meanwhile; touches in which"
+        " the CPU was given to another task are left out",
     )
     made.add_column("at least")
     found = {}

@@ -20,9 +20,15 @@ def test_lazy_without(guests: Guests, config: str) -> None:
     assert record.files["left"].strip() == "0"
 
 
+@pytest.mark.parametrize("cmdline", ["", "init_on_free=1"])
 @pytest.mark.parametrize(("config", "memory"), [("bench", "4G"), ("pages-64k", "8G")])
-def test_arm64_pages_of_4_and_64_kib(guests: Guests, config: str, memory: str) -> None:
-    """Blocks are of 4 and 512 MiB; with 64 KiB the memory map is not made of huge pages."""
+def test_arm64_pages_of_4_and_64_kib(
+    guests: Guests, config: str, memory: str, cmdline: str
+) -> None:
+    """Blocks are of 4 and 512 MiB; with 64 KiB the memory map is not made of huge pages.
+
+    With init_on_free growth asks the thread for help, which must not be before interrupts work.
+    """
     programs = (
         "poke drain flags /proc/kpageflags",
         f"poke write all {DEFERRED}complete 1",
@@ -30,7 +36,7 @@ def test_arm64_pages_of_4_and_64_kib(guests: Guests, config: str, memory: str) -
         "poke show after /proc/meminfo",
     )
     lazy, waited = (
-        guests(Ask("flatboot", memory, programs, mode, config=config, arch="arm64", cpus=2))
+        guests(Ask("flatboot", memory, programs, mode, 2, 1, config, cmdline, arch="arm64"))
         for mode in ("lazy", "wait")
     )
     assert lazy.meminfo["Deferred"] > 0

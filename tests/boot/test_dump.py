@@ -260,6 +260,32 @@ def test_a_lazy_kernel_is_dumped(crashes: Crashes) -> None:
     check_lazy(crashes(Crash("flatboot")))
 
 
+def test_loading_a_crash_kernel_leaves_the_rest_pending(
+    guests: Guests, kernels: Callable[[str, str], KernelImage], tmp_path: Path
+) -> None:
+    """It has to keep the threads of background mode out, but not to wait until they are done."""
+    programs = (
+        load("-p", "kexec_file_load", f"{CRASH_CMDLINE} deferred_init=lazy"),
+        "poke show loaded /sys/kernel/kexec_crash_loaded",
+        "poke show after /proc/meminfo",
+    )
+    files = second_kernel(kernels("flatboot", "users"), [], tmp_path)
+    record = guests(
+        Ask(
+            "flatboot",
+            "64G",
+            programs,
+            "background",
+            config="users",
+            cmdline="crashkernel=256M",
+            files=tuple(files.items()),
+        )
+    )
+    after = meminfo(record.files["after"])
+    assert record.files["loaded"].strip() == "1"
+    assert after["Deferred"] > after["MemTotal"] // 2
+
+
 @pytest.mark.long
 def test_stock_is_dumped(crashes: Crashes) -> None:
     check(crashes(Crash("stock", mode=None)))

@@ -52,6 +52,7 @@
 #include <linux/bitmap.h>
 #include <linux/completion.h>
 #include <linux/cpumask.h>
+#include <linux/cpuset.h>
 #include <linux/irq_work.h>
 #include <linux/kexec_handover.h>
 #include <linux/kobject.h>
@@ -59,6 +60,7 @@
 #include <linux/memblock.h>
 #include <linux/memory_hotplug.h>
 #include <linux/mm.h>
+#include <linux/oom.h>
 #include <linux/padata.h>
 #include <linux/page-isolation.h>
 #include <linux/pgtable.h>
@@ -97,8 +99,9 @@
 #define DEFERRED_AHEAD_ROUND	(HZ / 10)
 #define DEFERRED_AHEAD_MAX	(SZ_1G >> PAGE_SHIFT)
 
-/* A thread takes at least this many blocks at a time. */
+/* A thread takes at least this many blocks at a time, and holds the maps for so many. */
 #define DEFERRED_MIN_CHUNK	max_t(unsigned long, PAGES_PER_SECTION / MAX_ORDER_NR_PAGES, 1)
+#define DEFERRED_PART		max_t(unsigned long, SZ_512M / PAGE_SIZE / MAX_ORDER_NR_PAGES, 1)
 
 enum deferred_init_mode {
 	DEFERRED_MODE_WAIT,
@@ -124,6 +127,7 @@ static const char * const deferred_init_modes[] = {
  * @next: next map; maps of the same node follow each other
  * @cursor: blocks below are hardly ever unclaimed
  * @remaining: number of blocks that are not in the free lists yet
+ * @busy: of these, blocks that are not pending any more
  * @available: free pages of the zone when the deferred_init thread looked last
  * @reserved_lock: held while a reserved block is initialised
  *
@@ -140,6 +144,7 @@ struct deferred_map {
 	struct deferred_map *next;
 	unsigned long	cursor ____cacheline_aligned_in_smp;
 	atomic_long_t	remaining;
+	atomic_t	busy;
 	unsigned long	available;
 	raw_spinlock_t	reserved_lock;
 };
@@ -440,10 +445,11 @@ static void deferred_init_block_memmap(unsigned long pfn)
 /*
  * Initialise the struct pages of a claimed block and hand it to the buddy
  * allocator. The caller holds rcu_read_lock(), so that whoever waits for a block
- * that somebody else claimed can wait for a grace period.
+ * that somebody else claimed can wait for a grace period. With @accept the block
+ * can be allocated at once, also where a guest has to accept its memory first.
  */
 static void deferred_init_block(struct deferred_map *map, unsigned long block,
-				enum vm_event_item item)
+				enum vm_event_item item, bool accept)
 {
 	struct zone *zone = map->zone;
 	unsigned long pfn = deferred_block_pfn(map, block);
@@ -455,11 +461,14 @@ static void deferred_init_block(struct deferred_map *map, unsigned long block,
 	deferred_init_block_memmap(pfn);
 	deferred_init_block_pages(zone, pfn, DEFERRED_PAGE_FREE);
 
-	/* Pairs with test_bit_acquire() in deferred_map_pending(). */
+	atomic_inc(&map->busy);
+	/*
+	 * Pairs with test_bit_acquire() in deferred_map_pending(), and with smp_rmb()
+	 * in deferred_range_busy(), which must see one or the other.
+	 */
 	clear_bit_unlock(block, map->pending);
 
-	/* Whoever asked for it needs a block in the free lists. */
-	if (item == DEFERRED_INIT_DEMAND)
+	if (accept)
 		accept_memory(page_to_phys(page), PAGE_SIZE << MAX_PAGE_ORDER);
 
 	/*
@@ -473,6 +482,8 @@ static void deferred_init_block(struct deferred_map *map, unsigned long block,
 	mod_zone_page_state(zone, NR_FREE_PAGES_BLOCKS, -(long)MAX_ORDER_NR_PAGES);
 	count_vm_events(item, MAX_ORDER_NR_PAGES);
 
+	/* Pairs with atomic_read_acquire() in deferred_range_busy(). */
+	atomic_dec_return_release(&map->busy);
 	if (atomic_long_dec_and_test(&map->remaining) &&
 	    atomic_dec_and_test(&deferred_maps_left))
 		deferred_init_request(DEFERRED_REQUEST_FINISH);
@@ -509,8 +520,19 @@ static bool deferred_init_next(struct zone *zone, enum vm_event_item item)
 	block = deferred_claim_next(map);
 	if (block >= map->nr_blocks)
 		return false;
-	deferred_init_block(map, block, item);
+	deferred_init_block(map, block, item, true);
 	return true;
+}
+
+/*
+ * Is growth to be left to the deferred_init thread, if there is one yet? A block is
+ * soon initialised, but clearing or poisoning its pages as they are freed takes far
+ * longer than interrupts should be off.
+ */
+static bool deferred_init_leave(void)
+{
+	return irqs_disabled() && !IS_ERR_OR_NULL(READ_ONCE(deferred_init_task)) &&
+	       (want_init_on_free() || page_poisoning_enabled_static());
 }
 
 void __deferred_init_reserve(struct zone *zone, unsigned int order,
@@ -525,9 +547,10 @@ void __deferred_init_reserve(struct zone *zone, unsigned int order,
 	if (free >= needed)
 		return;
 
-	if (alloc_flags & ALLOC_NOLOCK) {
-		/* Must not spin on zone->lock, which freeing a block takes. */
-		if (free < needed / 2)
+	/* ALLOC_NOLOCK must not spin on zone->lock, which freeing a block takes. */
+	if ((alloc_flags & ALLOC_NOLOCK) || deferred_init_leave()) {
+		if (free < needed / 2 &&
+		    !test_bit(DEFERRED_REQUEST_REFILL, &deferred_init_requests))
 			deferred_init_request(DEFERRED_REQUEST_REFILL);
 		return;
 	}
@@ -572,9 +595,14 @@ bool __deferred_init_wait(gfp_t gfp_mask, const struct alloc_context *ac)
 	 */
 	if (!gfpflags_allow_blocking(gfp_mask))
 		return false;
+	/* Who makes memory free, or is about to, has reserves and waits for nobody. */
+	if ((current->flags & PF_MEMALLOC) || tsk_is_oom_victim(current))
+		return false;
 
 	scoped_guard(rcu) {
 		for_next_zone_zonelist_nodemask(zone, z, ac->highest_zoneidx, ac->nodemask) {
+			if (!cpuset_zone_allowed(zone, gfp_mask))
+				continue;
 			map = zone_deferred_map(zone);
 			/* A zone with unclaimed blocks was left out for another reason. */
 			if (map && atomic_long_read(&map->remaining) &&
@@ -626,29 +654,56 @@ bool __deferred_init_pending(unsigned long pfn)
 }
 EXPORT_SYMBOL_GPL(__deferred_init_pending);
 
-/* Returns true if the range overlaps the map, initialised or not. */
-static bool deferred_init_map_range(struct deferred_map *map,
-				    unsigned long start_pfn, unsigned long end_pfn)
+/* The blocks of @map in a range; false if there are none. */
+static bool deferred_map_blocks(const struct deferred_map *map,
+				unsigned long start_pfn, unsigned long end_pfn,
+				unsigned long *start, unsigned long *end)
 {
-	unsigned long block, end;
-
 	start_pfn = max(start_pfn, map->base_pfn);
 	end_pfn = min(end_pfn, deferred_block_pfn(map, map->nr_blocks));
 	if (start_pfn >= end_pfn)
 		return false;
+	*start = deferred_pfn_block(map, start_pfn);
+	*end = deferred_pfn_block(map, end_pfn - 1) + 1;
+	return true;
+}
 
-	block = deferred_pfn_block(map, start_pfn);
-	end = deferred_pfn_block(map, end_pfn - 1) + 1;
-	for (; block < end; block++) {
+/* May a block of the range be pending, or on its way into the free lists? */
+static bool deferred_range_busy(unsigned long start_pfn, unsigned long end_pfn)
+{
+	unsigned long start, end;
+	struct deferred_map *map;
+
+	guard(rcu)();
+	for (map = rcu_dereference(deferred_maps); map; map = map->next) {
+		if (!deferred_map_blocks(map, start_pfn, end_pfn, &start, &end))
+			continue;
+		if (find_next_bit(map->pending, end, start) < end)
+			return true;
+		/* Pairs with clear_bit_unlock() in deferred_init_block(). */
+		smp_rmb();
+		if (atomic_read_acquire(&map->busy))
+			return true;
+	}
+	return false;
+}
+
+static void deferred_init_map_range(struct deferred_map *map,
+				    unsigned long start_pfn, unsigned long end_pfn)
+{
+	unsigned long block, end;
+
+	if (!deferred_map_blocks(map, start_pfn, end_pfn, &block, &end))
+		return;
+	for_each_set_bit_from(block, map->pending, end) {
 		scoped_guard(rcu) {
 			if (test_and_clear_bit(block, map->unclaimed))
-				deferred_init_block(map, block, DEFERRED_INIT_DEMAND);
+				deferred_init_block(map, block, DEFERRED_INIT_DEMAND, true);
 			else if (test_bit(block, map->reserved))
 				deferred_map_pending(map, deferred_block_pfn(map, block));
 		}
 		cond_resched();
 	}
-	return true;
 }
 
 /* The list of maps, for those who hold deferred_maps_rwsem. */
@@ -673,18 +728,17 @@ void deferred_init_range(unsigned long start_pfn, unsigned long nr_pages)
 {
 	unsigned long end_pfn = start_pfn + nr_pages;
 	struct deferred_map *map;
-	bool overlaps = false;
 
-	if (!static_branch_unlikely(&deferred_init_key))
+	if (!static_branch_unlikely(&deferred_init_key) ||
+	    !deferred_range_busy(start_pfn, end_pfn))
 		return;
 
 	scoped_guard(rwsem_read, &deferred_maps_rwsem) {
 		for (map = deferred_first_map(); map; map = map->next)
-			overlaps |= deferred_init_map_range(map, start_pfn, end_pfn);
+			deferred_init_map_range(map, start_pfn, end_pfn);
 	}
 	/* Blocks that others claimed: they work inside an RCU read-side section. */
-	if (overlaps)
-		synchronize_rcu();
+	synchronize_rcu();
 }
 EXPORT_SYMBOL_GPL(deferred_init_range);
 
@@ -698,7 +752,7 @@ static void deferred_init_job(unsigned long start, unsigned long end, void *arg)
 			block = deferred_claim(map, block, end);
 			if (block >= end)
 				return;
-			deferred_init_block(map, block, DEFERRED_INIT_BACKGROUND);
+			deferred_init_block(map, block, DEFERRED_INIT_BACKGROUND, false);
 		}
 		cond_resched();
 	}
@@ -709,12 +763,47 @@ struct deferred_thread {
 	struct workqueue_struct	*wq;
 };
 
-/* Works through one node with all of its CPUs. */
+/* Works on a part of one node with all of its CPUs; false if there is nothing left. */
+static bool deferred_init_part(const struct deferred_thread *thread)
+{
+	unsigned int nr_threads = max(cpumask_weight(cpumask_of_node(thread->nid)), 1U);
+	struct deferred_map *map;
+	unsigned long start;
+
+	guard(rwsem_read)(&deferred_maps_rwsem);
+	for (map = deferred_first_map(); map; map = map->next) {
+		if (zone_to_nid(map->zone) != thread->nid)
+			continue;
+		start = find_first_bit(map->unclaimed, map->nr_blocks);
+		if (start < map->nr_blocks) {
+			struct padata_mt_job job = {
+				.thread_fn	= deferred_init_job,
+				.fn_arg		= map,
+				.start		= start,
+				.size		= min(nr_threads * DEFERRED_PART,
+						      map->nr_blocks - start),
+				.align		= 1,
+				.min_chunk	= DEFERRED_MIN_CHUNK,
+				.max_threads	= nr_threads,
+				.wq		= thread->wq,
+			};
+
+			padata_do_multithreaded(&job);
+			return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * Works through one node. It may have to wait for its CPU for long, so it lets go of
+ * the maps between parts: who wants them for writing, and all who come after, wait
+ * for a part or two.
+ */
 static int deferred_init_thread(void *data)
 {
 	struct deferred_thread *thread = data;
 	const struct cpumask *cpumask = cpumask_of_node(thread->nid);
-	struct deferred_map *map;
 
 	if (!cpumask_empty(cpumask))
 		set_cpus_allowed_ptr(current, cpumask);
@@ -722,21 +811,8 @@ static int deferred_init_thread(void *data)
 	if (thread->wq)
 		sched_set_normal(current, MAX_NICE);
 
-	guard(rwsem_read)(&deferred_maps_rwsem);
-	for (map = deferred_first_map(); map; map = map->next) {
-		struct padata_mt_job job = {
-			.thread_fn	= deferred_init_job,
-			.fn_arg		= map,
-			.size		= map->nr_blocks,
-			.align		= 1,
-			.min_chunk	= DEFERRED_MIN_CHUNK,
-			.max_threads	= max(cpumask_weight(cpumask), 1U),
-			.wq		= thread->wq,
-		};
-
-		if (zone_to_nid(map->zone) == thread->nid)
-			padata_do_multithreaded(&job);
-	}
+	while (deferred_init_part(thread))
+		cond_resched();
 	kfree(thread);
 	return 0;
 }
