@@ -99,8 +99,9 @@
 #define DEFERRED_AHEAD_ROUND	(HZ / 10)
 #define DEFERRED_AHEAD_MAX	(SZ_1G >> PAGE_SHIFT)
 
-/* A thread takes at least this many blocks at a time, and holds the maps for so many. */
+/* A thread takes at least this many blocks at a time. */
 #define DEFERRED_MIN_CHUNK	max_t(unsigned long, PAGES_PER_SECTION / MAX_ORDER_NR_PAGES, 1)
+/* For so many blocks a CPU, threads hold deferred_maps_rwsem. */
 #define DEFERRED_PART		max_t(unsigned long, SZ_512M / PAGE_SIZE / MAX_ORDER_NR_PAGES, 1)
 
 enum deferred_init_mode {
@@ -241,6 +242,8 @@ static DEFINE_IRQ_WORK(deferred_init_irq_work, deferred_init_wake);
  */
 static void deferred_init_request(enum deferred_init_request request)
 {
+	/* While the bit is set nobody else asks: the thread has to be woken soon. */
+	guard(preempt)();
 	set_bit(request, &deferred_init_requests);
 	irq_work_queue(&deferred_init_irq_work);
 }
@@ -464,7 +467,7 @@ static void deferred_init_block(struct deferred_map *map, unsigned long block,
 	atomic_inc(&map->busy);
 	/*
 	 * Pairs with test_bit_acquire() in deferred_map_pending(), and with smp_rmb()
-	 * in deferred_range_busy(), which must see one or the other.
+	 * in deferred_range_state(), which must see one or the other.
 	 */
 	clear_bit_unlock(block, map->pending);
 
@@ -482,7 +485,7 @@ static void deferred_init_block(struct deferred_map *map, unsigned long block,
 	mod_zone_page_state(zone, NR_FREE_PAGES_BLOCKS, -(long)MAX_ORDER_NR_PAGES);
 	count_vm_events(item, MAX_ORDER_NR_PAGES);
 
-	/* Pairs with atomic_read_acquire() in deferred_range_busy(). */
+	/* Pairs with atomic_read_acquire() in deferred_range_state(). */
 	atomic_dec_return_release(&map->busy);
 	if (atomic_long_dec_and_test(&map->remaining) &&
 	    atomic_dec_and_test(&deferred_maps_left))
@@ -668,9 +671,16 @@ static bool deferred_map_blocks(const struct deferred_map *map,
 	return true;
 }
 
-/* May a block of the range be pending, or on its way into the free lists? */
-static bool deferred_range_busy(unsigned long start_pfn, unsigned long end_pfn)
+enum deferred_range_state {
+	DEFERRED_RANGE_DONE,
+	DEFERRED_RANGE_BUSY,	/* a block may be on its way into the free lists */
+	DEFERRED_RANGE_PENDING,
+};
+
+static enum deferred_range_state deferred_range_state(unsigned long start_pfn,
+						      unsigned long end_pfn)
 {
+	enum deferred_range_state state = DEFERRED_RANGE_DONE;
 	unsigned long start, end;
 	struct deferred_map *map;
 
@@ -679,13 +689,13 @@ static bool deferred_range_busy(unsigned long start_pfn, unsigned long end_pfn)
 		if (!deferred_map_blocks(map, start_pfn, end_pfn, &start, &end))
 			continue;
 		if (find_next_bit(map->pending, end, start) < end)
-			return true;
+			return DEFERRED_RANGE_PENDING;
 		/* Pairs with clear_bit_unlock() in deferred_init_block(). */
 		smp_rmb();
 		if (atomic_read_acquire(&map->busy))
-			return true;
+			state = DEFERRED_RANGE_BUSY;
 	}
-	return false;
+	return state;
 }
 
 static void deferred_init_map_range(struct deferred_map *map,
@@ -720,20 +730,24 @@ static struct deferred_map *deferred_first_map(void)
  *
  * For code that is about to work on given pfns instead of allocating: memory
  * offline, contiguous allocation. On return no page of the range is pending,
- * and those that were are in the free lists.
+ * and those that were are free, or were taken by somebody.
  *
  * Context: process context, may sleep.
  */
 void deferred_init_range(unsigned long start_pfn, unsigned long nr_pages)
 {
 	unsigned long end_pfn = start_pfn + nr_pages;
+	enum deferred_range_state state;
 	struct deferred_map *map;
 
-	if (!static_branch_unlikely(&deferred_init_key) ||
-	    !deferred_range_busy(start_pfn, end_pfn))
+	if (!static_branch_unlikely(&deferred_init_key))
 		return;
 
-	scoped_guard(rwsem_read, &deferred_maps_rwsem) {
+	state = deferred_range_state(start_pfn, end_pfn);
+	if (state == DEFERRED_RANGE_DONE)
+		return;
+	if (state == DEFERRED_RANGE_PENDING) {
+		guard(rwsem_read)(&deferred_maps_rwsem);
 		for (map = deferred_first_map(); map; map = map->next)
 			deferred_init_map_range(map, start_pfn, end_pfn);
 	}
@@ -1171,8 +1185,8 @@ unsigned long __init deferred_init_memmap_run(unsigned long nr, unsigned long en
 {
 	unsigned long next = nr + 1;
 
-	/* Only a virtual memory map is in one piece. */
-	if (deferred_memmap_end) {
+	/* Only a virtual memory map is in one piece; arm64 wants to see each section. */
+	if (deferred_memmap_end && !IS_ENABLED(CONFIG_ARM64)) {
 		while (next < end_nr && present_section_nr(next) &&
 		       !preinited_vmemmap_section(__nr_to_section(next)))
 			next++;

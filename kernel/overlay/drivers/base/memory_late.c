@@ -101,7 +101,7 @@ int memory_late_complete(void)
 
 bool memory_late_pending(void)
 {
-	return boot_blocks_first < boot_blocks_nr;
+	return READ_ONCE(boot_blocks_first) < boot_blocks_nr;
 }
 
 static int memory_late_thread(void *unused)
