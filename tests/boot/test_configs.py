@@ -1,4 +1,4 @@
-"""The kernel builds and boots without NUMA, without memory hotplug, and with our features out."""
+"""The kernel builds and boots on arm64, without NUMA or hotplug, and with our features out."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from guests import DEFERRED, Ask, Guests, meminfo
 #: Bitmaps of the tables that are zeroed on demand, and of the blocks, in kB.
 BITMAPS_KB = 128
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
+#: The kernels have to be built.
+pytestmark = pytest.mark.timeout(3600)
+LONG = pytest.mark.long
 
 
+@LONG
 @pytest.mark.parametrize("config", ["no-numa", "no-hotplug"])
 def test_lazy_without(guests: Guests, config: str) -> None:
     programs = (f"poke write all {DEFERRED}complete 1", f"poke show left {DEFERRED}remaining_kb")
@@ -20,8 +23,15 @@ def test_lazy_without(guests: Guests, config: str) -> None:
     assert record.files["left"].strip() == "0"
 
 
-@pytest.mark.parametrize("cmdline", ["", "init_on_free=1"])
-@pytest.mark.parametrize(("config", "memory"), [("bench", "4G"), ("pages-64k", "8G")])
+@pytest.mark.parametrize(
+    ("config", "memory", "cmdline"),
+    [
+        ("bench", "4G", ""),
+        pytest.param("bench", "4G", "init_on_free=1", marks=LONG),
+        pytest.param("pages-64k", "8G", "", marks=LONG),
+        pytest.param("pages-64k", "8G", "init_on_free=1", marks=LONG),
+    ],
+)
 def test_arm64_pages_of_4_and_64_kib(
     guests: Guests, config: str, memory: str, cmdline: str
 ) -> None:
@@ -47,6 +57,7 @@ def test_arm64_pages_of_4_and_64_kib(
     assert abs(after["MemTotal"] - waited.meminfo["MemTotal"]) <= BITMAPS_KB
 
 
+@LONG
 def test_features_configured_out(guests: Guests) -> None:
     ours = guests(Ask("flatboot", "2G", mode="lazy", config="features-off"))
     stock = guests(Ask("stock", "2G"))
