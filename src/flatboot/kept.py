@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from flatboot import bases, boot, build, host, progress, record, units
+from flatboot import bases, boot, build, host, progress, record, splats, units
+from flatboot.boot import Clock
 from flatboot.errors import FlatbootError
 from flatboot.machine import machine
 from flatboot.record import Record
@@ -19,7 +20,7 @@ _TIMEOUT_S = 3600
 
 @dataclass(frozen=True)
 class Wanted:
-    """A boot of the default base on the exact clock.
+    """A boot of the default base.
 
     Attributes:
         table: the table that it is for, and the folder of its record.
@@ -34,6 +35,7 @@ class Wanted:
         config: name of the kernel's config.
         arch: name of the architecture.
         arguments: see ``boot.Boot``.
+        clock: "exact", or "wall" where CPUs are to work at the same time.
         fills: whether the programs may touch all of the memory.
     """
 
@@ -49,6 +51,7 @@ class Wanted:
     config: str = _CONFIG
     arch: str = _ARCH
     arguments: tuple[str, ...] = ()
+    clock: Clock = "exact"
     fills: bool = True
 
     @property
@@ -90,17 +93,21 @@ class Kept:
         """Return the record of *wanted*, kept or made now.
 
         Raises:
-            FlatbootError: this machine has too little memory for it; or as ``boot.boot`` does.
+            FlatbootError: this machine has too little memory for it, or its kernel complained; or
+                as ``boot.boot`` does.
         """
         if wanted not in self._records:
             path = self._path(wanted)
             if self._there(path):
-                self._records[wanted] = record.load(path)
-                _check(self._records[wanted], wanted, path)
+                found = record.load(path)
+                _check(found, wanted, path)
+                _check_sound(found, wanted)
             else:
-                self._records[wanted] = _booted(wanted)
+                found = _booted(wanted)
+                _check_sound(found, wanted)
                 if self._save:
-                    self._records[wanted].save(path)
+                    found.save(path)
+            self._records[wanted] = found
         return self._records[wanted]
 
     def can(self, wanted: Wanted) -> bool:
@@ -130,10 +137,24 @@ def _check(kept: Record, wanted: Wanted, path: Path) -> None:
     same_boot = (
         kernel.flavour == wanted.flavour
         and kernel.config == wanted.config
+        and kept.clock == wanted.clock
         and set(wanted.cmdline.split()) <= set(kept.cmdline.split())
     )
     if not same_machine or not same_boot:
         raise FlatbootError(f"{path} is of another boot: run flatboot bench without --kept")
+
+
+def _check_sound(made: Record, wanted: Wanted) -> None:
+    """Check that the kernel did not complain: what it did then is not what is to be measured.
+
+    Raises:
+        FlatbootError: it did.
+    """
+    if found := splats.find(made.console):
+        raise FlatbootError(
+            f"the kernel of {wanted.name} complains, so its cost says nothing:\n"
+            + splats.around(made.console, found[0], after=5)
+        )
 
 
 def _booted(wanted: Wanted) -> Record:
@@ -148,6 +169,7 @@ def _booted(wanted: Wanted) -> Record:
         return boot.boot(
             build.kernel(bases.default(), wanted.flavour, wanted.config, wanted.arch),
             machine(wanted.arch, wanted.memory, wanted.cpus, wanted.nodes),
+            clock=wanted.clock,
             cmdline=wanted.cmdline,
             guest=wanted.programs,
             phases=wanted.phases,

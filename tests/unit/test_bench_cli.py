@@ -202,6 +202,21 @@ def test_a_kept_record_of_another_boot_is_refused(tmp_path: Path, boots: list[Wa
         Kept(tmp_path, again=False)(wanted)
 
 
+def test_a_boot_whose_kernel_complains_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    splat = "4,18,0,-;WARNING: arch/arm64/mm/mmu.c:1845 at vmemmap_populate+0x3c/0x54"
+    made = dataclasses.replace(record("flatboot", "2G", 2000), console=f"before\n{splat}\nafter\n")
+    wanted = Wanted("a", "flatboot", "2G")
+    monkeypatch.setattr(kept, "_booted", lambda wanted: made)
+    with pytest.raises(FlatbootError, match=r"a/flatboot-2G complains.*\nbefore\n4,18.*\nafter"):
+        Kept(tmp_path, again=False)(wanted)
+    assert not (tmp_path / "a").exists()
+    made.save(tmp_path / "a" / "flatboot-2G.json")
+    with pytest.raises(FlatbootError, match="complains"):
+        Kept(tmp_path, again=False)(wanted)
+
+
 def test_a_boot_that_this_machine_has_no_memory_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
