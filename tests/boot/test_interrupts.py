@@ -23,25 +23,11 @@ LOADS = {
 }
 
 
-pytestmark = pytest.mark.long
-
-
-def longest_us(guests: Guests, load: str, cpus: int, cmdline: str = "") -> int:
-    """Return the longest time with interrupts off under a load of LOADS."""
-    programs = (*PROGRAMS, *(one.format(cpus=cpus) for one in LOADS[load]), *SHOWN)
-    ask = Ask("flatboot", "4G", programs, "lazy", cpus, config="irqs-off", cmdline=cmdline)
-    record = guests(ask)
-    assert record.results["write.tracer"] == record.results["write.reset"] == "ok"
-    return int(record.files["longest"])
-
-
+@pytest.mark.long
 @pytest.mark.parametrize("cpus", [1, 2])
 @pytest.mark.parametrize("load", LOADS)
 def test_interrupts_are_off_for_a_moment_only(guests: Guests, load: str, cpus: int) -> None:
-    assert 0 < longest_us(guests, load, cpus) <= LIMIT_US
-
-
-@pytest.mark.parametrize("load", ["small pages", "huge pages"])
-def test_memory_is_not_cleared_with_interrupts_off(guests: Guests, load: str) -> None:
-    """With init_on_free a block is cleared as it is handed out: that takes far longer."""
-    assert 0 < longest_us(guests, load, 1, "init_on_free=1") <= LIMIT_US
+    programs = (*PROGRAMS, *(one.format(cpus=cpus) for one in LOADS[load]), *SHOWN)
+    record = guests(Ask("flatboot", "4G", programs, "lazy", cpus=cpus, config="irqs-off"))
+    assert record.results["write.tracer"] == record.results["write.reset"] == "ok"
+    assert 0 < int(record.files["longest"]) <= LIMIT_US
