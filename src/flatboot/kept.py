@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flatboot import bases, boot, build, host, progress, record, splats, units
-from flatboot.boot import Clock
 from flatboot.errors import FlatbootError
 from flatboot.machine import machine
 from flatboot.record import Record
@@ -20,7 +19,7 @@ _TIMEOUT_S = 3600
 
 @dataclass(frozen=True)
 class Wanted:
-    """A boot of the default base.
+    """A boot of the default base on the exact clock.
 
     Attributes:
         table: the table that it is for, and the folder of its record.
@@ -35,7 +34,6 @@ class Wanted:
         config: name of the kernel's config.
         arch: name of the architecture.
         arguments: see ``boot.Boot``.
-        clock: "exact", or "wall" where CPUs are to work at the same time.
         fills: whether the programs may touch all of the memory.
     """
 
@@ -51,7 +49,6 @@ class Wanted:
     config: str = _CONFIG
     arch: str = _ARCH
     arguments: tuple[str, ...] = ()
-    clock: Clock = "exact"
     fills: bool = True
 
     @property
@@ -137,7 +134,6 @@ def _check(kept: Record, wanted: Wanted, path: Path) -> None:
     same_boot = (
         kernel.flavour == wanted.flavour
         and kernel.config == wanted.config
-        and kept.clock == wanted.clock
         and set(wanted.cmdline.split()) <= set(kept.cmdline.split())
     )
     if not same_machine or not same_boot:
@@ -169,7 +165,6 @@ def _booted(wanted: Wanted) -> Record:
         return boot.boot(
             build.kernel(bases.default(), wanted.flavour, wanted.config, wanted.arch),
             machine(wanted.arch, wanted.memory, wanted.cpus, wanted.nodes),
-            clock=wanted.clock,
             cmdline=wanted.cmdline,
             guest=wanted.programs,
             phases=wanted.phases,
