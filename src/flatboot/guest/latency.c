@@ -11,8 +11,8 @@
  *	latency.pages	pages touched
  *	latency.worst	the longest touch
  *	latency.2^N	touches that took at least 2^N and less than 2^(N+1)
- *	latency.left_out	touches in which the CPU went to somebody else for a
- *			while; the others do not count them
+ *	latency.left_out	touches in which the CPU went to another task,
+ *				which the others do not count
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -86,7 +86,8 @@ static void *touch(void *argument)
 		took = counter() - start;
 		after = preempted();
 		if (after == before) {
-			share->worst = took > share->worst ? took : share->worst;
+			if (took > share->worst)
+				share->worst = took;
 			share->count[63 - __builtin_clzll(took | 1)]++;
 		} else {
 			share->left_out++;

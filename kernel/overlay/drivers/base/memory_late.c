@@ -119,7 +119,10 @@ static int memory_late_thread(void *unused)
 	return 0;
 }
 
-/* Note the ranges, as pfns: the size of a block is not known yet. */
+/*
+ * Note the ranges, as pfns: the size of a block is not known yet, and memblock is
+ * gone when the blocks are registered.
+ */
 static int __init memory_late_note(void)
 {
 	unsigned long start_pfn, end_pfn;
@@ -139,7 +142,6 @@ static int __init memory_late_note(void)
 	}
 	return 0;
 }
-/* memblock is gone when the blocks are registered. */
 early_initcall(memory_late_note);
 
 bool __init memory_late_defer(void)
