@@ -28,6 +28,7 @@ class FakeGuest:
         self.breakpoints: set[int] = set()
         self.ticks = 1000
         self.mapped = True
+        self.idle_steps = 0
 
     def answer(self, packet: str) -> str:
         command, rest = packet[:1], packet[1:]
@@ -62,6 +63,9 @@ class FakeGuest:
         return "OK"
 
     def step(self) -> str:
+        if self.idle_steps:
+            self.idle_steps -= 1
+            return "T05thread:p01.01;"
         pc = self.registers[RIP]
         self.ticks += 1
         if self.memory.get(pc) == 0x0F and self.memory.get(pc + 1) == 0x31:
@@ -110,6 +114,18 @@ def test_reading_the_counter_leaves_no_trace() -> None:
     with_stub(guest, body)
     assert guest.registers == before
     assert guest.memory[0x100] == guest.memory[0x101] == 0x90
+
+
+def test_a_step_that_executes_nothing_is_taken_again() -> None:
+    guest = FakeGuest([])
+    guest.registers |= {RIP: 0x100, RAX: 11, RDX: 13}
+    guest.idle_steps = 2
+
+    async def body(stub: GdbStub) -> None:
+        assert await CounterReader(stub, X86)("p01.01") == 1001
+
+    with_stub(guest, body)
+    assert guest.registers[RIP] == 0x100
 
 
 def test_refusals_are_sentences() -> None:
