@@ -99,10 +99,8 @@
 #define DEFERRED_AHEAD_ROUND	(HZ / 10)
 #define DEFERRED_AHEAD_MAX	(SZ_1G >> PAGE_SHIFT)
 
-/* A thread takes at least this many blocks at a time. */
-#define DEFERRED_MIN_CHUNK	max_t(unsigned long, PAGES_PER_SECTION / MAX_ORDER_NR_PAGES, 1)
-/* For so many blocks a CPU, threads hold deferred_maps_rwsem. */
-#define DEFERRED_PART		max_t(unsigned long, SZ_512M / PAGE_SIZE / MAX_ORDER_NR_PAGES, 1)
+/* A thread takes this many blocks at a time. */
+#define DEFERRED_CHUNK		max_t(unsigned long, PAGES_PER_SECTION / MAX_ORDER_NR_PAGES, 1)
 
 enum deferred_init_mode {
 	DEFERRED_MODE_WAIT,
@@ -756,11 +754,14 @@ void deferred_init_range(unsigned long start_pfn, unsigned long nr_pages)
 }
 EXPORT_SYMBOL_GPL(deferred_init_range);
 
-static void deferred_init_job(unsigned long start, unsigned long end, void *arg)
-{
-	struct deferred_map *map = arg;
-	unsigned long block = start;
+struct deferred_job {
+	struct deferred_map	*map;
+	atomic_long_t		next;
+};
 
+static void deferred_init_chunk(struct deferred_map *map, unsigned long block,
+				unsigned long end)
+{
 	for (;;) {
 		scoped_guard(rcu) {
 			block = deferred_claim(map, block, end);
@@ -772,37 +773,51 @@ static void deferred_init_job(unsigned long start, unsigned long end, void *arg)
 	}
 }
 
+/*
+ * One thread of a job. Equal shares would have all wait for the one that gets the
+ * least of its CPU, so each takes the next chunk as long as there are any, and
+ * nobody wants the maps for writing.
+ */
+static void deferred_init_job(unsigned long thread, unsigned long end_thread, void *arg)
+{
+	struct deferred_job *job = arg;
+	unsigned long block, end;
+
+	do {
+		block = atomic_long_fetch_add(DEFERRED_CHUNK, &job->next);
+		end = min(block + DEFERRED_CHUNK, job->map->nr_blocks);
+		deferred_init_chunk(job->map, block, end);
+	} while (end < job->map->nr_blocks && !rwsem_is_contended(&deferred_maps_rwsem));
+}
+
 struct deferred_thread {
 	int			nid;
 	struct workqueue_struct	*wq;
 };
 
-/* Works on a part of one node with all of its CPUs; false if there is nothing left. */
-static bool deferred_init_part(const struct deferred_thread *thread)
+/* Works on a zone with all CPUs of its node; false if the node has nothing left. */
+static bool deferred_init_zone(const struct deferred_thread *thread)
 {
-	unsigned int nr_threads = max(cpumask_weight(cpumask_of_node(thread->nid)), 1U);
-	struct deferred_map *map;
+	struct padata_mt_job threads = {
+		.thread_fn	= deferred_init_job,
+		.size		= max(cpumask_weight(cpumask_of_node(thread->nid)), 1U),
+		.align		= 1,
+		.min_chunk	= 1,
+		.wq		= thread->wq,
+	};
+	struct deferred_job job;
 	unsigned long start;
 
 	guard(rwsem_read)(&deferred_maps_rwsem);
-	for (map = deferred_first_map(); map; map = map->next) {
-		if (zone_to_nid(map->zone) != thread->nid)
+	for (job.map = deferred_first_map(); job.map; job.map = job.map->next) {
+		if (zone_to_nid(job.map->zone) != thread->nid)
 			continue;
-		start = find_first_bit(map->unclaimed, map->nr_blocks);
-		if (start < map->nr_blocks) {
-			struct padata_mt_job job = {
-				.thread_fn	= deferred_init_job,
-				.fn_arg		= map,
-				.start		= start,
-				.size		= min(nr_threads * DEFERRED_PART,
-						      map->nr_blocks - start),
-				.align		= 1,
-				.min_chunk	= DEFERRED_MIN_CHUNK,
-				.max_threads	= nr_threads,
-				.wq		= thread->wq,
-			};
-
-			padata_do_multithreaded(&job);
+		start = find_first_bit(job.map->unclaimed, job.map->nr_blocks);
+		if (start < job.map->nr_blocks) {
+			atomic_long_set(&job.next, start);
+			threads.fn_arg = &job;
+			threads.max_threads = threads.size;
+			padata_do_multithreaded(&threads);
 			return true;
 		}
 	}
@@ -811,8 +826,7 @@ static bool deferred_init_part(const struct deferred_thread *thread)
 
 /*
  * Works through one node. It may have to wait for its CPU for long, so it lets go of
- * the maps between parts: who wants them for writing, and all who come after, wait
- * for a part or two.
+ * the maps when somebody wants them for writing.
  */
 static int deferred_init_thread(void *data)
 {
@@ -825,7 +839,7 @@ static int deferred_init_thread(void *data)
 	if (thread->wq)
 		sched_set_normal(current, MAX_NICE);
 
-	while (deferred_init_part(thread))
+	while (deferred_init_zone(thread))
 		cond_resched();
 	kfree(thread);
 	return 0;
