@@ -465,7 +465,7 @@ static void deferred_init_block(struct deferred_map *map, unsigned long block,
 	atomic_inc(&map->busy);
 	/*
 	 * Pairs with test_bit_acquire() in deferred_map_pending(), and with smp_rmb()
-	 * in deferred_range_state(), which must see one or the other.
+	 * in deferred_map_state(), which must see one or the other.
 	 */
 	clear_bit_unlock(block, map->pending);
 
@@ -483,7 +483,7 @@ static void deferred_init_block(struct deferred_map *map, unsigned long block,
 	mod_zone_page_state(zone, NR_FREE_PAGES_BLOCKS, -(long)MAX_ORDER_NR_PAGES);
 	count_vm_events(item, MAX_ORDER_NR_PAGES);
 
-	/* Pairs with atomic_read_acquire() in deferred_range_state(). */
+	/* Pairs with atomic_read_acquire() in deferred_map_state(). */
 	atomic_dec_return_release(&map->busy);
 	if (atomic_long_dec_and_test(&map->remaining) &&
 	    atomic_dec_and_test(&deferred_maps_left))
@@ -675,24 +675,30 @@ enum deferred_range_state {
 	DEFERRED_RANGE_PENDING,
 };
 
+static enum deferred_range_state deferred_map_state(struct deferred_map *map,
+						    unsigned long start_pfn,
+						    unsigned long end_pfn)
+{
+	unsigned long start, end;
+
+	if (!deferred_map_blocks(map, start_pfn, end_pfn, &start, &end))
+		return DEFERRED_RANGE_DONE;
+	if (find_next_bit(map->pending, end, start) < end)
+		return DEFERRED_RANGE_PENDING;
+	/* Pairs with clear_bit_unlock() in deferred_init_block(). */
+	smp_rmb();
+	return atomic_read_acquire(&map->busy) ? DEFERRED_RANGE_BUSY : DEFERRED_RANGE_DONE;
+}
+
 static enum deferred_range_state deferred_range_state(unsigned long start_pfn,
 						      unsigned long end_pfn)
 {
 	enum deferred_range_state state = DEFERRED_RANGE_DONE;
-	unsigned long start, end;
 	struct deferred_map *map;
 
 	guard(rcu)();
-	for (map = rcu_dereference(deferred_maps); map; map = map->next) {
-		if (!deferred_map_blocks(map, start_pfn, end_pfn, &start, &end))
-			continue;
-		if (find_next_bit(map->pending, end, start) < end)
-			return DEFERRED_RANGE_PENDING;
-		/* Pairs with clear_bit_unlock() in deferred_init_block(). */
-		smp_rmb();
-		if (atomic_read_acquire(&map->busy))
-			state = DEFERRED_RANGE_BUSY;
-	}
+	for (map = rcu_dereference(deferred_maps); map; map = map->next)
+		state = max(state, deferred_map_state(map, start_pfn, end_pfn));
 	return state;
 }
 

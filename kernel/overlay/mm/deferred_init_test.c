@@ -101,6 +101,30 @@ static void deferred_pending_test(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, deferred_map_pending(map, ULONG_MAX));
 }
 
+static void deferred_state_test(struct kunit *test)
+{
+	struct deferred_map *map = test_map(test);
+	unsigned long pfn = TEST_BASE_PFN + 7 * MAX_ORDER_NR_PAGES;
+	unsigned long end_pfn = pfn + MAX_ORDER_NR_PAGES;
+
+	deferred_test_set(map, 7, 1);
+	KUNIT_EXPECT_EQ(test, deferred_map_state(map, pfn, end_pfn), DEFERRED_RANGE_PENDING);
+	KUNIT_EXPECT_EQ(test, deferred_map_state(map, end_pfn - 1, ULONG_MAX),
+			DEFERRED_RANGE_PENDING);
+	KUNIT_EXPECT_EQ(test, deferred_map_state(map, 0, pfn), DEFERRED_RANGE_DONE);
+	KUNIT_EXPECT_EQ(test, deferred_map_state(map, end_pfn, ULONG_MAX), DEFERRED_RANGE_DONE);
+
+	/* As deferred_init_block() goes on: claimed, readable, and in the free lists. */
+	clear_bit(7, map->unclaimed);
+	KUNIT_EXPECT_EQ(test, deferred_map_state(map, pfn, end_pfn), DEFERRED_RANGE_PENDING);
+	atomic_inc(&map->busy);
+	clear_bit(7, map->pending);
+	KUNIT_EXPECT_EQ(test, deferred_map_state(map, pfn, end_pfn), DEFERRED_RANGE_BUSY);
+	KUNIT_EXPECT_EQ(test, deferred_map_state(map, 0, TEST_BASE_PFN), DEFERRED_RANGE_DONE);
+	atomic_dec(&map->busy);
+	KUNIT_EXPECT_EQ(test, deferred_map_state(map, pfn, end_pfn), DEFERRED_RANGE_DONE);
+}
+
 struct claim_test_thread {
 	struct deferred_map	*map;
 	unsigned long		claimed;
@@ -151,6 +175,7 @@ static struct kunit_case deferred_init_test_cases[] = {
 	KUNIT_CASE(deferred_claim_bounds_test),
 	KUNIT_CASE(deferred_claim_given_back_test),
 	KUNIT_CASE(deferred_pending_test),
+	KUNIT_CASE(deferred_state_test),
 	KUNIT_CASE(deferred_claim_race_test),
 	{}
 };

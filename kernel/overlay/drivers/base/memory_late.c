@@ -14,6 +14,7 @@
 #include <linux/kthread.h>
 #include <linux/memblock.h>
 #include <linux/memory.h>
+#include <linux/memory-failure.h>
 #include <linux/mutex.h>
 #include <linux/node.h>
 #include <linux/sched.h>
@@ -43,22 +44,34 @@ static unsigned int boot_blocks_first;
 /* Held while a block is registered; taken inside device_hotplug_lock. */
 static DEFINE_MUTEX(boot_blocks_mutex);
 
-/* Pages of a block that turned out to be bad before it was there to count them. */
+#ifdef CONFIG_MEMORY_FAILURE
+/*
+ * Count the pages of a block that turned out to be bad before it was there. Some that
+ * turn bad while it is registered are counted already: so it is all of them.
+ */
 static void memory_late_count_bad(unsigned long block_id)
 {
 	unsigned long nr_pages = PHYS_PFN(memory_block_size_bytes());
-	unsigned long pfn = block_id * nr_pages;
-	unsigned long end_pfn = pfn + nr_pages;
+	unsigned long start_pfn = block_id * nr_pages;
+	unsigned long pfn, nr_bad = 0;
 	struct page *page;
 
-	if (!IS_ENABLED(CONFIG_MEMORY_FAILURE) || !atomic_long_read(&num_poisoned_pages))
+	if (!atomic_long_read(&num_poisoned_pages))
 		return;
-	for (; pfn < end_pfn; pfn++) {
+	/* A page is marked and counted under the lock. */
+	guard(mutex)(&mf_mutex);
+	for (pfn = start_pfn; pfn < start_pfn + nr_pages; pfn++) {
 		page = pfn_to_online_page(pfn);
 		if (page && PageHWPoison(page))
-			memblk_nr_poison_inc(pfn);
+			nr_bad++;
 	}
+	memblk_nr_poison_set(start_pfn, nr_bad);
 }
+#else
+static void memory_late_count_bad(unsigned long block_id)
+{
+}
+#endif
 
 /* Register a block with all its nodes; 1 if there are more, 0 if not, or an error. */
 static int memory_late_next(void)

@@ -33,6 +33,9 @@ int memory_late_complete(void);
 /* Registers a block of boot memory, which may be there already, under its node. */
 int memory_block_add_boot(unsigned long block_id, int nid);
 
+/* Sets how many pages of the block with @pfn are bad; mf_mutex is held. */
+void memblk_nr_poison_set(unsigned long pfn, long nr);
+
 #else
 
 static inline bool memory_late_defer(void)
