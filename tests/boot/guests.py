@@ -27,7 +27,7 @@ QUIET = (
     "poke write boost /proc/sys/vm/watermark_boost_factor 0",
 )
 #: A debug kernel says all it has to say, and keeps it.
-_DEBUG_CMDLINE = "ignore_loglevel log_buf_len=8M"
+DEBUG_CMDLINE = "ignore_loglevel log_buf_len=8M"
 _TIMEOUT_S = 1500.0
 
 
@@ -82,7 +82,7 @@ class Guests:
     def _boot(self, ask: Ask) -> Record:
         words = [f"deferred_init={ask.mode}"] if ask.mode is not None else []
         if ask.config == "debug":
-            words.append(_DEBUG_CMDLINE)
+            words.append(DEBUG_CMDLINE)
         return boot.boot(
             self._kernels(ask.flavour, ask.config, ask.arch),
             machine(ask.arch, ask.memory, ask.cpus, ask.nodes),

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
-from guests import DEFERRED, Ask, Guests, meminfo
+from guests import DEBUG_CMDLINE, DEFERRED, Ask, Guests, assert_no_splat, meminfo
+
+from flatboot import boot
+from flatboot.build import KernelImage
+from flatboot.machine import machine, parse_nodes
 
 PARAMETERS = [
     "movablecore=1G",
@@ -58,3 +64,17 @@ def test_the_debug_kernel_finds_nothing(guests: Guests, parameters: str) -> None
     assert record.results["write.all"] == "ok"
     assert record.results["write.compact"] == "ok"
     assert record.results["drain.flags"] == record.results["drain.again"]
+
+
+@pytest.mark.parametrize("mode", ["lazy", "wait"])
+def test_nodes_that_meet_inside_a_pageblock(
+    kernels: Callable[[str, str, str], KernelImage], mode: str
+) -> None:
+    """The second node's pages are free before the first node has written the pageblock's start."""
+    record = boot.boot(
+        kernels("flatboot", "debug", "x86_64"),
+        machine(nodes=parse_nodes("769M:0,93M:0,4M:1")),
+        clock="wall",
+        cmdline=f"deferred_init={mode} movable_node {DEBUG_CMDLINE}",
+    )
+    assert_no_splat(record.console)
