@@ -194,8 +194,11 @@ def _pages(zoneinfo: str, name: str) -> int:
 def _all_back(ours: Record) -> list[str]:
     problems = []
     numbers = {moment: _numbers(ours.files[f"{moment}.meminfo"]) for moment in MOMENTS}
+    # Huge pages give back pages of boot's memory map and later take others for them.
     used = {
-        moment: _unitemised(numbers[moment], ours.files[f"{moment}.zoneinfo"]) for moment in MOMENTS
+        moment: _unitemised(numbers[moment], ours.files[f"{moment}.zoneinfo"])
+        + _map_kb(ours.files[f"{moment}.vmstat"])
+        for moment in MOMENTS
     }
     total = ours.meminfo["MemTotal"]
     noise = NOISE_KB + (total >> 10 if ours.kernel.config == "debug" else 0)

@@ -197,6 +197,22 @@ def test_what_huge_pages_give_back_of_the_map_joins_the_total() -> None:
     assert judged(files={**given_back, **more}) == ""
 
 
+def test_the_map_that_huge_pages_took_anew_is_in_use_as_before() -> None:
+    """More than the noise, and no more of it is free: it went back to where it came from."""
+    back = 8000
+    files: dict[str, str] = {}
+    for moment, deferred in (("end", 50_000), ("final", 0)):
+        files |= look(moment, deferred)
+        meminfo = f"{moment}.meminfo"
+        files[meminfo] = files[meminfo].replace(str(TOTAL), str(TOTAL + back))
+        files[f"{moment}.vmstat"] = VMSTAT.replace("100", str(10_000 - back // 4))
+    before = {
+        "start.vmstat": VMSTAT.replace("100", "10000"),
+        "/proc/vmstat": VMSTAT.replace("100", "10000"),
+    }
+    assert judged(files={**before, **files}) == ""
+
+
 def test_a_list_of_a_cpu_that_was_emptied_meanwhile_is_no_problem() -> None:
     assert judged(files=look("final", 0, listed=241_024 + 64)) == ""
 
