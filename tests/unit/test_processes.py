@@ -120,7 +120,7 @@ def test_lock_waits_for_its_holder(tmp_path: Path) -> None:
     script = (
         "import sys, time\nfrom pathlib import Path\nfrom flatboot import locks\n"
         "with locks.exclusive(Path(sys.argv[1]), 'work'):\n"
-        "    print('held', flush=True)\n    time.sleep(0.7)\n"
+        "    print('held', flush=True)\n    time.sleep(2)\n"
     )
     holder = subprocess.Popen(
         [sys.executable, "-c", script, str(tmp_path / "lock")], stdout=subprocess.PIPE
