@@ -170,7 +170,7 @@ class Follower:
                     return at
                 continue
             await self._mark(stop.thread, pc)
-            await _execute(self._stub, self._arch, stop.thread)
+            await _execute(self._stub, self._arch, stop.thread, pc)
             if not armed and not (pc in self._entries and self._entries[pc].physical):
                 await self._stub.set_breakpoint(init)
                 armed = True
@@ -180,7 +180,7 @@ class Follower:
         length = len(self._arch.counter.instruction)
         if await self._stub.readable(thread, init, length):
             return await self._clock(thread)
-        await _execute(self._stub, self._arch, thread)
+        await _execute(self._stub, self._arch, thread, init)
         return None
 
     async def _mark(self, thread: str, pc: int) -> None:
@@ -240,7 +240,7 @@ class CounterReader:
         saved = {number: await stub.register(thread, number) for number in counter.registers}
         code = await stub.read(thread, pc, len(counter.instruction))
         await stub.write(thread, pc, counter.instruction)
-        await _execute(stub, self._arch, thread)
+        await _execute(stub, self._arch, thread, pc)
         ticks = 0
         for index, number in enumerate(counter.registers):
             ticks |= await stub.register(thread, number) << index * counter.half_bits
@@ -251,12 +251,12 @@ class CounterReader:
         return ticks
 
 
-async def _execute(stub: GdbStub, arch: Arch, thread: str) -> None:
-    """Execute the one instruction that the CPU *thread* stands at.
+async def _execute(stub: GdbStub, arch: Arch, thread: str, pc: int) -> None:
+    """Execute the one instruction, at *pc*, that the CPU *thread* stands at.
 
     QEMU may end a step before it: the CPU first looked at what its interrupt controller wants,
     which happens on the wall clock, where the devices' threads run beside.
     """
-    pc = await stub.register(thread, arch.registers.pc)
+    await stub.step(thread)
     while await stub.register(thread, arch.registers.pc) == pc:
         await stub.step(thread)
