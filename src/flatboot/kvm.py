@@ -10,6 +10,7 @@ import platform
 from pathlib import Path
 
 from flatboot import atomic, guest_run, initramfs, paths
+from flatboot.errors import FlatbootError
 from flatboot.guest_run import Guest
 from flatboot.guestlog import parse
 from flatboot.machine import machine
@@ -22,7 +23,7 @@ async def works(guest: Guest) -> bool:
     """Tell whether the kernel of *guest* boots to the end under KVM on this host in 10 seconds.
 
     A /dev/kvm that opens proves nothing: a nested, paravirtualised host may run firmware and hang
-    in the kernel. The machine is a small one, without the guest's own parameters and devices. The
+    in the kernel, or refuse a register on which QEMU ends before the guest begins. The machine is a small one, without the guest's own parameters and devices. The
     answer is remembered for this host kernel, QEMU and guest kernel.
     """
     if platform.machine() not in guest.arch.native_hosts or not os.access(
@@ -46,7 +47,10 @@ async def works(guest: Guest) -> bool:
             exact=False,
             timeout_s=LIMIT_S,
         )
-        answer = parse((await guest_run.run(probe)).console).complete
+        try:
+            answer = parse((await guest_run.run(probe)).console).complete
+        except FlatbootError:
+            answer = False
     with atomic.new_file(remembered) as temporary:
         temporary.write_text(json.dumps({"works": answer, "for": key}) + "\n")
     return answer
