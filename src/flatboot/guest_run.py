@@ -124,7 +124,8 @@ def memory_file(name: str, content: bytes = b"") -> Iterator[int]:
 async def run(guest: Guest, record_to: int | None = None) -> Ended:
     """Run the guest to its end; with *record_to*, an open file, so that it can be replayed."""
     replay = () if record_to is None else ("record", record_to)
-    async with qemu.start(_command(guest, *replay), pass_fds=_files(guest, record_to)) as running:
+    command, files = _command(guest, *replay), _files(guest, record_to)
+    async with qemu.start(command, pass_fds=files, huge_pages=not guest.exact) as running:
         outcome = await _outcome(guest, running)
         if record_to is not None:
             await running.quit()
@@ -178,7 +179,7 @@ async def _followed(
             "chardev:gdb",
         ]
         files = (*_files(guest, log), theirs.fileno())
-        async with qemu.start(command, pass_fds=files) as running:
+        async with qemu.start(command, pass_fds=files, huge_pages=not guest.exact) as running:
             try:
                 stub = await GdbStub.connect(ours)
             except (EOFError, OSError) as error:

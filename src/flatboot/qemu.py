@@ -216,6 +216,7 @@ async def start(
     command: Sequence[str],
     *,
     pass_fds: Sequence[int] = (),
+    huge_pages: bool = False,
 ) -> AsyncIterator[Qemu]:
     """Run QEMU in its own process group for as long as the context lasts.
 
@@ -225,6 +226,7 @@ async def start(
     Args:
         command: QEMU's command line; the guest's console belongs on standard output.
         pass_fds: open files that it inherits.
+        huge_pages: whether the host may back the guest's memory with them.
 
     Raises:
         FlatbootError: QEMU does not start; the sentence holds what it said.
@@ -235,7 +237,7 @@ async def start(
     def child_setup() -> None:
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         # QEMU asks for huge pages: one touched byte would count as 2 MiB where the host has them.
-        _libc.prctl(_PR_SET_THP_DISABLE, 1, 0, 0, 0)
+        _libc.prctl(_PR_SET_THP_DISABLE, int(not huge_pages), 0, 0, 0)
         if os.getppid() != parent:
             os._exit(1)
 
