@@ -1000,6 +1000,10 @@ static void deferred_init_finish(void)
 	struct zone *zone;
 
 	deferred_init_reserved_rest();
+	trace_deferred_init_done(deferred_nr_pages);
+	pr_info("all %lu deferred pages initialised\n", deferred_nr_pages);
+
+	/* Every struct page is there. What follows takes longer: it waits for all CPUs. */
 	deferred_zero_finish();
 	static_branch_disable(&deferred_init_key);
 	deferred_init_free_maps();
@@ -1012,9 +1016,6 @@ static void deferred_init_finish(void)
 		if (!zone->contiguous)
 			set_zone_contiguous(zone);
 	put_online_mems();
-
-	trace_deferred_init_done(deferred_nr_pages);
-	pr_info("all %lu deferred pages initialised\n", deferred_nr_pages);
 	complete_all(&deferred_init_all_done);
 }
 
