@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flatboot import bases, boot, build, host, progress, record, splats, units
+from flatboot.boot import Clock
 from flatboot.errors import FlatbootError
 from flatboot.machine import machine
 from flatboot.record import Record
@@ -19,7 +20,7 @@ _TIMEOUT_S = 3600
 
 @dataclass(frozen=True)
 class Wanted:
-    """A boot of the default base on the exact clock.
+    """A boot of the default base.
 
     Attributes:
         table: the table that it is for, and the folder of its record.
@@ -35,6 +36,8 @@ class Wanted:
         arch: name of the architecture.
         arguments: see ``boot.Boot``.
         fills: whether the programs may touch all of the memory.
+        clock: see ``boot.Boot``.
+        run: which of several boots, where they differ from one to the next; 0 if there is one.
     """
 
     table: str
@@ -50,6 +53,8 @@ class Wanted:
     arch: str = _ARCH
     arguments: tuple[str, ...] = ()
     fills: bool = True
+    clock: Clock = "exact"
+    run: int = 0
 
     @property
     def name(self) -> str:
@@ -58,7 +63,8 @@ class Wanted:
         config = [self.config] if self.config != _CONFIG else []
         arch = [self.arch] if self.arch != _ARCH else []
         program = [self.programs[-1].replace(" ", "-")] if self.programs else []
-        words = [self.flavour, *arch, *config, self.memory, *size, *program]
+        run = [str(self.run)] if self.run else []
+        words = [self.flavour, *arch, *config, self.memory, *size, *program, *run]
         return f"{self.table}/{'-'.join(words)}"
 
     @property
@@ -134,6 +140,7 @@ def _check(kept: Record, wanted: Wanted, path: Path) -> None:
     same_boot = (
         kernel.flavour == wanted.flavour
         and kernel.config == wanted.config
+        and kept.clock == wanted.clock
         and set(wanted.cmdline.split()) <= set(kept.cmdline.split())
     )
     if not same_machine or not same_boot:
@@ -166,6 +173,7 @@ def _booted(wanted: Wanted) -> Record:
             build.kernel(bases.default(), wanted.flavour, wanted.config, wanted.arch),
             machine(wanted.arch, wanted.memory, wanted.cpus, wanted.nodes),
             cmdline=wanted.cmdline,
+            clock=wanted.clock,
             guest=wanted.programs,
             phases=wanted.phases,
             functions=wanted.functions,
