@@ -23,8 +23,9 @@ async def works(guest: Guest) -> bool:
     """Tell whether the kernel of *guest* boots to the end under KVM on this host in 10 seconds.
 
     A /dev/kvm that opens proves nothing: a nested, paravirtualised host may run firmware and hang
-    in the kernel, or refuse a register on which QEMU ends before the guest begins. The machine is a small one, without the guest's own parameters and devices. The
-    answer is remembered for this host kernel, QEMU and guest kernel.
+    in the kernel, or refuse a register, on which QEMU ends before the guest begins. The machine is
+    a small one, without the guest's own parameters and devices. The answer is remembered for this
+    host kernel, QEMU and guest kernel.
     """
     if platform.machine() not in guest.arch.native_hosts or not os.access(
         _DEVICE, os.R_OK | os.W_OK
