@@ -48,8 +48,10 @@ int main(void)
 		/* Mainline says it once a node: the last one counts. */
 		if (said < 0) {
 			ticks = counter();
-			/* Without its end of line a message is not there for readers yet. */
-			if (write(fd, "<7>" NOW "\n", strlen("<7>" NOW "\n")) < 0)
+			/* Without its end of line a message is not there for
+			 * readers yet. */
+			if (write(fd, "<7>" NOW "\n", strlen("<7>" NOW "\n")) <
+			    0)
 				fail("/dev/kmsg");
 		}
 		said = stamp;
