@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef _LINUX_DEFERRED_MEM_H
+#define _LINUX_DEFERRED_MEM_H
+
+#include <linux/types.h>
+
+#ifdef CONFIG_DEFERRED_MEM
+bool deferred_mem_wanted(void);
+void deferred_mem_hide(phys_addr_t start, phys_addr_t end);
+unsigned long deferred_mem_end_pfn(void);
+phys_addr_t deferred_mem_limit(phys_addr_t limit);
+bool deferred_mem_short(void);
+#else
+static inline bool deferred_mem_wanted(void)
+{
+	return false;
+}
+
+static inline void deferred_mem_hide(phys_addr_t start, phys_addr_t end)
+{
+}
+
+static inline unsigned long deferred_mem_end_pfn(void)
+{
+	return 0;
+}
+
+static inline phys_addr_t deferred_mem_limit(phys_addr_t limit)
+{
+	return limit;
+}
+
+static inline bool deferred_mem_short(void)
+{
+	return false;
+}
+#endif
+
+#endif

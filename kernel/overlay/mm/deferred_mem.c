@@ -1,0 +1,882 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Deferred memory: what mem= keeps from boot is added behind it
+ *
+ * Boot sets up the memory that mem= leaves it. The architecture tells of what it
+ * hides (deferred_mem_hide()). Once the first process runs, that is added by memory
+ * hotplug: whole memory blocks, normal memory below movable memory on each node. An
+ * agent in user space may do it; a thread does what no agent did, and is the last to
+ * look whether all is there. See Documentation/admin-guide/mm/deferred_mem.rst.
+ *
+ * deferred_mem_lock is held while a step of memory is added. It is taken before
+ * device_hotplug_lock.
+ */
+#define pr_fmt(fmt) "deferred_mem: " fmt
+
+#include <linux/ctype.h>
+#include <linux/deferred_mem.h>
+#include <linux/init.h>
+#include <linux/kobject.h>
+#include <linux/kthread.h>
+#include <linux/math64.h>
+#include <linux/memblock.h>
+#include <linux/memory.h>
+#include <linux/memory_hotplug.h>
+#include <linux/mm.h>
+#include <linux/mutex.h>
+#include <linux/numa.h>
+#include <linux/oom.h>
+#include <linux/pid.h>
+#include <linux/sched.h>
+#include <linux/sched/mm.h>
+#include <linux/sizes.h>
+#include <linux/sort.h>
+#include <linux/string.h>
+#include <linux/sysfs.h>
+#include <linux/wait.h>
+
+#define DEFERRED_MEM_NAME	"System RAM (deferred_mem)"
+#define DEFERRED_MEM_RANGES	64
+/* Added at a time: readers of the hotplug lock wait for as long. */
+#define DEFERRED_MEM_STEP	SZ_1G
+/* How long an agent may take to do it all, and, with mode=auto, to say it is there. */
+#define DEFERRED_MEM_TIMEOUT_S	30
+#define DEFERRED_MEM_ANNOUNCE_S	3
+
+enum deferred_mem_mode {
+	DEFERRED_MEM_OFF,
+	DEFERRED_MEM_KERNEL,
+	DEFERRED_MEM_USER,
+	DEFERRED_MEM_AUTO,
+};
+
+static const char * const deferred_mem_modes[] = {
+	[DEFERRED_MEM_OFF] = "off",
+	[DEFERRED_MEM_KERNEL] = "kernel",
+	[DEFERRED_MEM_USER] = "user",
+	[DEFERRED_MEM_AUTO] = "auto",
+};
+
+/* It only ever goes forward. */
+enum deferred_mem_state {
+	DEFERRED_MEM_WAITING,
+	DEFERRED_MEM_AGENT,
+	DEFERRED_MEM_DONE,
+	DEFERRED_MEM_ADDING,
+	DEFERRED_MEM_COMPLETE,
+	DEFERRED_MEM_INCOMPLETE,
+};
+
+static const char * const deferred_mem_states[] = {
+	[DEFERRED_MEM_WAITING] = "waiting",
+	[DEFERRED_MEM_AGENT] = "user",
+	[DEFERRED_MEM_DONE] = "done",
+	[DEFERRED_MEM_ADDING] = "adding",
+	[DEFERRED_MEM_COMPLETE] = "complete",
+	[DEFERRED_MEM_INCOMPLETE] = "incomplete",
+};
+
+/* Memory that boot did not get: [start, movable) is to be normal, the rest movable. */
+struct deferred_mem_range {
+	u64 start;
+	u64 movable;
+	u64 end;
+	int nid;
+};
+
+/* As asked for: bytes, or, if @percent, hundredths of what is deferred. */
+struct deferred_mem_share {
+	u64	value;
+	bool	percent;
+	bool	given;
+};
+
+static enum deferred_mem_mode deferred_mem_mode __ro_after_init;
+static unsigned int deferred_mem_timeout_s __ro_after_init = DEFERRED_MEM_TIMEOUT_S;
+static DEFINE_MUTEX(deferred_mem_lock);
+/* Changes with the lock held. */
+static enum deferred_mem_state deferred_mem_state;
+static struct pid *deferred_mem_agent;
+static struct task_struct *deferred_mem_task;
+static struct kobject *deferred_mem_kobj __ro_after_init;
+/* Room for the struct pages of a memory block, for when there is none left. */
+static struct page *deferred_mem_spare;
+/* The thread waits here for its turn, and allocations for the thread. */
+static DECLARE_WAIT_QUEUE_HEAD(deferred_mem_waitq);
+static bool deferred_mem_urgent;
+static atomic_long_t deferred_mem_steps = ATOMIC_LONG_INIT(0);
+static struct deferred_mem_share deferred_mem_kernelcore __initdata;
+static struct deferred_mem_share deferred_mem_movablecore __initdata;
+static struct deferred_mem_range deferred_mem_ranges[DEFERRED_MEM_RANGES] __ro_after_init;
+static unsigned int deferred_mem_nr_ranges __ro_after_init;
+static phys_addr_t deferred_mem_boot_end __ro_after_init;
+
+static struct deferred_mem_range *deferred_mem_end(void)
+{
+	return deferred_mem_ranges + deferred_mem_nr_ranges;
+}
+
+static int __init deferred_mem_mode_param(char *str)
+{
+	int mode = str ? match_string(deferred_mem_modes, ARRAY_SIZE(deferred_mem_modes), str)
+		       : -EINVAL;
+
+	if (mode < 0) {
+		pr_err("deferred_mem.mode=%s: none of off, kernel, user and auto\n", str);
+		return mode;
+	}
+	deferred_mem_mode = mode;
+	return 0;
+}
+early_param("deferred_mem.mode", deferred_mem_mode_param);
+
+static int __init deferred_mem_timeout_param(char *str)
+{
+	int ret = str ? kstrtouint(str, 0, &deferred_mem_timeout_s) : -EINVAL;
+
+	if (ret)
+		pr_err("deferred_mem.timeout=%s: no number of seconds\n", str);
+	return ret;
+}
+early_param("deferred_mem.timeout", deferred_mem_timeout_param);
+
+static int __init deferred_mem_share_param(const char *name, char *str,
+					   struct deferred_mem_share *share)
+{
+	char *end = str;
+	u64 value = str ? memparse(str, &end) : 0;
+	bool percent = end && *end == '%' && end > str && isdigit(end[-1]);
+
+	if (!str || end == str || end[percent] || (percent && value > 100)) {
+		pr_err("deferred_mem.%s=%s: neither a size nor 0%% to 100%%\n", name, str);
+		return -EINVAL;
+	}
+	share->value = value;
+	share->percent = percent;
+	share->given = true;
+	return 0;
+}
+
+static int __init deferred_mem_kernelcore_param(char *str)
+{
+	return deferred_mem_share_param("kernelcore", str, &deferred_mem_kernelcore);
+}
+early_param("deferred_mem.kernelcore", deferred_mem_kernelcore_param);
+
+static int __init deferred_mem_movablecore_param(char *str)
+{
+	return deferred_mem_share_param("movablecore", str, &deferred_mem_movablecore);
+}
+early_param("deferred_mem.movablecore", deferred_mem_movablecore_param);
+
+/**
+ * deferred_mem_wanted - is memory that mem= hides to be added behind boot?
+ *
+ * Context: boot, after early parameters.
+ * Return: true if it is.
+ */
+bool __init deferred_mem_wanted(void)
+{
+	return deferred_mem_mode != DEFERRED_MEM_OFF;
+}
+
+/**
+ * deferred_mem_hide - tell of memory that boot does not get
+ * @start: its first byte
+ * @end: the byte behind it
+ *
+ * What of it memblock has, in use or reserved, is left out later.
+ *
+ * Context: early boot, with deferred_mem_wanted().
+ */
+void __init deferred_mem_hide(phys_addr_t start, phys_addr_t end)
+{
+	struct deferred_mem_range *range = deferred_mem_end();
+
+	if (deferred_mem_nr_ranges == DEFERRED_MEM_RANGES) {
+		pr_err("[mem %#010llx-%#010llx] is lost: more than %d ranges\n",
+		       (u64)start, (u64)end - 1, DEFERRED_MEM_RANGES);
+		return;
+	}
+	range->start = start;
+	range->end = end;
+	deferred_mem_nr_ranges++;
+}
+
+/**
+ * deferred_mem_end_pfn - where memory will end
+ *
+ * For what boot decides by the address of the last page, such as bounce buffers.
+ *
+ * Context: early boot, when all memory was told of that is hidden.
+ * Return: the page frame number behind the last hidden page, or 0.
+ */
+unsigned long __init deferred_mem_end_pfn(void)
+{
+	struct deferred_mem_range *range;
+	u64 end = 0;
+
+	for (range = deferred_mem_ranges; range < deferred_mem_end(); range++)
+		end = max(end, range->end);
+	return PHYS_PFN(end);
+}
+
+/**
+ * deferred_mem_limit - take what lies behind a limit from memblock's memory
+ * @limit: how many bytes boot is to have
+ *
+ * For architectures whose memblock has all memory before mem= is applied; they apply
+ * it to what is returned.
+ *
+ * Context: early boot, after early parameters.
+ * Return: @limit, or a little more, so that no section is cut.
+ */
+phys_addr_t __init deferred_mem_limit(phys_addr_t limit)
+{
+	phys_addr_t start, end, cut = 0, left = limit;
+	u64 i;
+
+	if (!deferred_mem_wanted())
+		return limit;
+
+	for_each_mem_range(i, &start, &end) {
+		if (left <= end - start) {
+			cut = round_up(start + left, MIN_MEMORY_BLOCK_SIZE);
+			break;
+		}
+		left -= end - start;
+	}
+	if (!cut)
+		return limit;
+
+	for_each_free_mem_range(i, NUMA_NO_NODE, MEMBLOCK_NONE, &start, &end, NULL) {
+		if (end > cut)
+			deferred_mem_hide(max(start, cut), end);
+	}
+
+	limit = 0;
+	for_each_mem_range(i, &start, &end) {
+		if (start < cut)
+			limit += min(end, cut) - start;
+	}
+	return limit;
+}
+
+/* Take [start, end) out of all ranges. */
+static void __init deferred_mem_cut(u64 start, u64 end)
+{
+	struct deferred_mem_range *range;
+
+	for (range = deferred_mem_ranges; range < deferred_mem_end(); range++) {
+		if (end <= range->start || range->end <= start)
+			continue;
+		if (range->start < start && end < range->end)
+			deferred_mem_hide(end, range->end);
+		if (range->start < start)
+			range->end = start;
+		else
+			range->start = min(end, range->end);
+	}
+}
+
+static int __init deferred_mem_compare(const void *a, const void *b)
+{
+	return cmp_int(((const struct deferred_mem_range *)a)->start,
+		       ((const struct deferred_mem_range *)b)->start);
+}
+
+static void __init deferred_mem_lost(u64 start, u64 end)
+{
+	if (start < end)
+		pr_warn("[mem %#010llx-%#010llx] is no whole memory block: left out\n",
+			start, end - 1);
+}
+
+/* The node of a memory block, which boot did not see. */
+static int __init deferred_mem_nid(u64 start)
+{
+	int nid = phys_to_target_node(start);
+
+	return nid == NUMA_NO_NODE ? first_online_node : nid;
+}
+
+static void __init deferred_mem_add_blocks(u64 start, u64 end)
+{
+	struct deferred_mem_range *range = NULL;
+
+	for (; start < end; start += memory_block_size_bytes()) {
+		int nid = deferred_mem_nid(start);
+
+		if (range && range->nid == nid) {
+			range->end += memory_block_size_bytes();
+			continue;
+		}
+		range = deferred_mem_end();
+		deferred_mem_hide(start, start + memory_block_size_bytes());
+		if (range == deferred_mem_end())
+			return;
+		range->nid = nid;
+	}
+}
+
+/* From ranges of bytes make ranges of memory blocks that each lie on one node. */
+static void __init deferred_mem_round(void)
+{
+	static struct deferred_mem_range hidden[DEFERRED_MEM_RANGES] __initdata;
+	unsigned int i, nr_hidden = deferred_mem_nr_ranges;
+
+	sort(deferred_mem_ranges, nr_hidden, sizeof(*hidden), deferred_mem_compare, NULL);
+	memcpy(hidden, deferred_mem_ranges, sizeof(hidden));
+	deferred_mem_nr_ranges = 0;
+	for (i = 0; i < nr_hidden; i++) {
+		u64 start = round_up(hidden[i].start, memory_block_size_bytes());
+		u64 end = round_down(hidden[i].end, memory_block_size_bytes());
+
+		if (start >= end) {
+			deferred_mem_lost(hidden[i].start, hidden[i].end);
+			continue;
+		}
+		deferred_mem_lost(hidden[i].start, start);
+		deferred_mem_lost(end, hidden[i].end);
+		deferred_mem_add_blocks(start, end);
+	}
+}
+
+/* Bytes on @nid, or on all nodes. */
+static u64 __init deferred_mem_size(int nid)
+{
+	struct deferred_mem_range *range;
+	u64 size = 0;
+
+	for (range = deferred_mem_ranges; range < deferred_mem_end(); range++) {
+		if (nid == NUMA_NO_NODE || nid == range->nid)
+			size += range->end - range->start;
+	}
+	return size;
+}
+
+static u64 __init deferred_mem_share_bytes(const struct deferred_mem_share *share, u64 size)
+{
+	return share->percent ? mult_frac(size, share->value, 100) : share->value;
+}
+
+/* How much of @size bytes is to be normal memory. */
+static u64 __init deferred_mem_kernel_bytes(u64 size)
+{
+	u64 kernel = deferred_mem_share_bytes(&deferred_mem_kernelcore, size);
+	u64 movable = deferred_mem_share_bytes(&deferred_mem_movablecore, size);
+
+	if (kernel > size || movable > size || kernel + movable > size)
+		pr_warn("kernelcore and movablecore ask for %llu of %llu MiB: kernelcore comes first\n",
+			(kernel + movable) / SZ_1M, size / SZ_1M);
+	kernel = min(kernel, size);
+	movable = min(movable, size);
+	/* What nobody asks for is movable if only kernelcore is given, else normal. */
+	if (!deferred_mem_kernelcore.given || deferred_mem_movablecore.given)
+		kernel = max(kernel, size - movable);
+	return min(size, round_up(kernel, memory_block_size_bytes()));
+}
+
+/* Make the lowest @kernel bytes of a node normal memory. */
+static void __init deferred_mem_split(int nid, u64 kernel)
+{
+	struct deferred_mem_range *range;
+
+	if (kernel && populated_zone(&NODE_DATA(nid)->node_zones[ZONE_MOVABLE])) {
+		pr_warn("node %d: normal memory cannot lie behind ZONE_MOVABLE, all becomes movable: use deferred_mem.movablecore=100%%\n",
+			nid);
+		kernel = 0;
+	}
+	for (range = deferred_mem_ranges; range < deferred_mem_end(); range++) {
+		if (range->nid != nid)
+			continue;
+		range->movable = min(range->start + kernel, range->end);
+		kernel -= range->movable - range->start;
+	}
+}
+
+/* Each node gets its part of the normal memory, in whole blocks. */
+static void __init deferred_mem_plan(void)
+{
+	const u64 block = memory_block_size_bytes();
+	u64 size = deferred_mem_size(NUMA_NO_NODE);
+	u64 kernel = deferred_mem_kernel_bytes(size);
+	int nid;
+
+	for_each_node_state(nid, N_POSSIBLE) {
+		u64 here = deferred_mem_size(nid);
+		u64 part;
+
+		if (!here)
+			continue;
+		/* Of what is left to share out, so that the last node gets the rest. */
+		part = min(here, round_up(mul_u64_u64_div_u64(kernel, here, size), block));
+		deferred_mem_split(nid, part);
+		kernel -= part;
+		size -= here;
+	}
+}
+
+/* Called before memblock goes. */
+static int __init deferred_mem_find(void)
+{
+	phys_addr_t start, end;
+	u64 i;
+
+	if (!deferred_mem_wanted())
+		return 0;
+	for_each_mem_range(i, &start, &end)
+		deferred_mem_cut(start, end);
+	for_each_reserved_mem_range(i, &start, &end)
+		deferred_mem_cut(start, end);
+	deferred_mem_boot_end = memblock_end_of_DRAM();
+	return 0;
+}
+early_initcall(deferred_mem_find);
+
+/* Bytes that are to be normal memory, or movable. */
+static u64 deferred_mem_bytes(bool kernel)
+{
+	struct deferred_mem_range *range;
+	u64 bytes = 0;
+
+	for (range = deferred_mem_ranges; range < deferred_mem_end(); range++)
+		bytes += kernel ? range->movable - range->start : range->end - range->movable;
+	return bytes;
+}
+
+static bool deferred_mem_block_online(u64 start)
+{
+	struct memory_block *mem = memory_block_get(phys_to_block_id(start));
+	bool online = mem && READ_ONCE(mem->state) == MEM_ONLINE;
+
+	if (mem)
+		memory_block_put(mem);
+	return online;
+}
+
+/* Somebody else may have added the block and not brought it online. */
+static int deferred_mem_online_block(u64 start, enum mmop type)
+{
+	struct memory_block *mem;
+	int ret = -ENOENT;
+
+	lock_device_hotplug();
+	mem = memory_block_get(phys_to_block_id(start));
+	if (mem) {
+		mem->online_type = type;
+		ret = device_online(&mem->dev);
+		memory_block_put(mem);
+	}
+	unlock_device_hotplug();
+	return ret;
+}
+
+static int deferred_mem_add(int nid, u64 start, u64 size, enum mmop type)
+{
+	return __add_memory_driver_managed(nid, start, size, DEFERRED_MEM_NAME,
+					   MHP_MERGE_RESOURCE, type);
+}
+
+static int deferred_mem_add_block(int nid, u64 start, enum mmop type)
+{
+	int ret = deferred_mem_add(nid, start, memory_block_size_bytes(), type);
+
+	if (!ret || ret == -EEXIST)
+		ret = deferred_mem_online_block(start, type);
+	return ret < 0 ? ret : 0;
+}
+
+/* Whether normal memory that ends there would lie behind movable memory of its node. */
+static bool deferred_mem_behind_movable(int nid, u64 end)
+{
+	struct zone *zone = &NODE_DATA(nid)->node_zones[ZONE_MOVABLE];
+
+	return populated_zone(zone) && zone->zone_start_pfn < PHYS_PFN(end);
+}
+
+/* Add what is missing of [start, end), and return how many bytes still are. */
+static u64 deferred_mem_add_step(int nid, u64 start, u64 end, enum mmop type, bool last)
+{
+	const u64 block = memory_block_size_bytes();
+	u64 missing = 0;
+	int ret;
+
+	guard(mutex)(&deferred_mem_lock);
+	/* An agent may have had other plans: then look at each block. */
+	if (type == MMOP_ONLINE_MOVABLE || !deferred_mem_behind_movable(nid, end))
+		deferred_mem_add(nid, start, end - start, type);
+	for (; start < end; start += block) {
+		if (deferred_mem_block_online(start))
+			continue;
+		if (deferred_mem_behind_movable(nid, start + block))
+			type = MMOP_ONLINE_MOVABLE;
+		ret = deferred_mem_add_block(nid, start, type);
+		if (!ret)
+			continue;
+		missing += block;
+		if (last)
+			pr_err("[mem %#010llx-%#010llx] cannot be added: %pe\n",
+			       start, start + block - 1, ERR_PTR(ret));
+	}
+	return missing;
+}
+
+static unsigned int deferred_mem_spare_order(void)
+{
+	return min(get_order(PHYS_PFN(memory_block_size_bytes()) * sizeof(struct page)),
+		   MAX_PAGE_ORDER);
+}
+
+static void deferred_mem_free_spare(void)
+{
+	if (deferred_mem_spare)
+		__free_pages(deferred_mem_spare, deferred_mem_spare_order());
+	deferred_mem_spare = NULL;
+}
+
+static u64 deferred_mem_add_range(int nid, u64 start, u64 end, enum mmop type, bool last)
+{
+	const u64 block = memory_block_size_bytes();
+	unsigned int flags;
+	u64 missing = 0;
+	u64 next;
+
+	for (; start < end; start = next) {
+		bool urgent = READ_ONCE(deferred_mem_urgent);
+
+		next = min(start + (urgent ? block : max_t(u64, block, DEFERRED_MEM_STEP)), end);
+		/* Those who wait want a little soon, and have left nothing for its map. */
+		if (urgent) {
+			flags = memalloc_noreclaim_save();
+			deferred_mem_free_spare();
+		}
+		missing += deferred_mem_add_step(nid, start, next, type, last);
+		if (urgent)
+			memalloc_noreclaim_restore(flags);
+		atomic_long_inc(&deferred_mem_steps);
+		wake_up_all(&deferred_mem_waitq);
+		cond_resched();
+	}
+	return missing;
+}
+
+/* Normal memory first: the struct pages of the rest need room. */
+static u64 deferred_mem_add_all(bool last)
+{
+	struct deferred_mem_range *range;
+	u64 missing = 0;
+
+	for (range = deferred_mem_ranges; range < deferred_mem_end(); range++)
+		missing += deferred_mem_add_range(range->nid, range->start, range->movable,
+						  MMOP_ONLINE_KERNEL, last);
+	for (range = deferred_mem_ranges; range < deferred_mem_end(); range++)
+		missing += deferred_mem_add_range(range->nid, range->movable, range->end,
+						  MMOP_ONLINE_MOVABLE, last);
+	return missing;
+}
+
+/* Bytes that are not online. */
+static u64 deferred_mem_missing(void)
+{
+	struct deferred_mem_range *range;
+	u64 start, missing = 0;
+
+	for (range = deferred_mem_ranges; range < deferred_mem_end(); range++) {
+		for (start = range->start; start < range->end;
+		     start += memory_block_size_bytes()) {
+			if (!deferred_mem_block_online(start))
+				missing += memory_block_size_bytes();
+		}
+	}
+	return missing;
+}
+
+static bool deferred_mem_agent_gone(void)
+{
+	guard(rcu)();
+	return !pid_task(READ_ONCE(deferred_mem_agent), PIDTYPE_TGID);
+}
+
+/* Why the agent has to leave it to the kernel; NULL as long as it has not. */
+static const char *deferred_mem_agent_over(unsigned long began)
+{
+	enum deferred_mem_state state = READ_ONCE(deferred_mem_state);
+
+	if (READ_ONCE(deferred_mem_urgent))
+		return "memory is short";
+	if (state == DEFERRED_MEM_DONE)
+		return "it is said to be done";
+	if (state == DEFERRED_MEM_AGENT && deferred_mem_agent_gone())
+		return "the agent is gone";
+	if (time_after_eq(jiffies, began + deferred_mem_timeout_s * HZ))
+		return "the time is over";
+	if (state == DEFERRED_MEM_WAITING && deferred_mem_mode == DEFERRED_MEM_AUTO &&
+	    time_after_eq(jiffies, began + DEFERRED_MEM_ANNOUNCE_S * HZ))
+		return "there is no agent";
+	return NULL;
+}
+
+/* Wait for the thread's turn; returns what made it so, or NULL. */
+static const char *deferred_mem_wait(void)
+{
+	const char *why = NULL;
+	unsigned long began;
+
+	/* Until then memory behind mem= is refused, and /init shall not wait. */
+	while (system_state < SYSTEM_RUNNING && !READ_ONCE(deferred_mem_urgent))
+		wait_event_idle_timeout(deferred_mem_waitq, READ_ONCE(deferred_mem_urgent), 1);
+	if (system_state < SYSTEM_RUNNING)
+		max_mem_size = U64_MAX;
+	began = jiffies;
+	while (deferred_mem_mode != DEFERRED_MEM_KERNEL && !why) {
+		why = deferred_mem_agent_over(began);
+		if (!why)
+			wait_event_idle_timeout(deferred_mem_waitq,
+						deferred_mem_agent_over(began), HZ / 10);
+	}
+	return why;
+}
+
+static void deferred_mem_set_state(enum deferred_mem_state state)
+{
+	lockdep_assert_held(&deferred_mem_lock);
+	WRITE_ONCE(deferred_mem_state, state);
+	wake_up_all(&deferred_mem_waitq);
+	if (deferred_mem_kobj)
+		sysfs_notify(deferred_mem_kobj, NULL, "state");
+}
+
+static int deferred_mem_thread(void *unused)
+{
+	const char *why = deferred_mem_wait();
+	u64 found = deferred_mem_missing();
+	ktime_t began = ktime_get();
+	u64 missing;
+
+	scoped_guard(mutex, &deferred_mem_lock)
+		deferred_mem_set_state(DEFERRED_MEM_ADDING);
+	put_pid(deferred_mem_agent);
+	if (why && found)
+		pr_info("%s: adding the %llu MiB that are missing\n", why, found / SZ_1M);
+	missing = deferred_mem_add_all(false);
+	if (missing)
+		missing = deferred_mem_add_all(true);
+	scoped_guard(mutex, &deferred_mem_lock)
+		deferred_mem_set_state(missing ? DEFERRED_MEM_INCOMPLETE :
+						 DEFERRED_MEM_COMPLETE);
+	deferred_mem_free_spare();
+	if (found)
+		pr_info("%llu MiB added in %lld ms, %llu MiB are missing\n",
+			(found - missing) / SZ_1M, ktime_ms_delta(ktime_get(), began),
+			missing / SZ_1M);
+	return 0;
+}
+
+/**
+ * deferred_mem_short - have deferred memory added because memory is short
+ *
+ * Called before somebody is killed for memory.
+ *
+ * Context: process context, may sleep, for a second at most: the caller may hold a
+ * lock that memory hotplug waits for.
+ * Return: true if memory was added, so that it is worth another try.
+ */
+bool deferred_mem_short(void)
+{
+	long steps = atomic_long_read(&deferred_mem_steps);
+
+	if (!deferred_mem_task || READ_ONCE(deferred_mem_state) >= DEFERRED_MEM_COMPLETE)
+		return false;
+	/* The thread itself, and who makes memory free, wait for nobody. */
+	if (current == deferred_mem_task || (current->flags & PF_MEMALLOC) ||
+	    tsk_is_oom_victim(current))
+		return false;
+
+	if (!READ_ONCE(deferred_mem_urgent)) {
+		WRITE_ONCE(deferred_mem_urgent, true);
+		wake_up_all(&deferred_mem_waitq);
+	}
+	wait_event_killable_timeout(deferred_mem_waitq,
+				    atomic_long_read(&deferred_mem_steps) != steps ||
+				    READ_ONCE(deferred_mem_state) >= DEFERRED_MEM_COMPLETE, HZ);
+	return atomic_long_read(&deferred_mem_steps) != steps;
+}
+
+static ssize_t memblock_end_of_dram_show(struct kobject *kobj, struct kobj_attribute *attr,
+					 char *buf)
+{
+	return sysfs_emit(buf, "%#llx\n", (u64)deferred_mem_boot_end);
+}
+
+static struct kobj_attribute memblock_end_attr = __ATTR_RO(memblock_end_of_dram);
+
+static ssize_t bootmem_end_of_dram_show(struct kobject *kobj, struct kobj_attribute *attr,
+					char *buf)
+{
+	u64 end = deferred_mem_boot_end;
+
+	if (deferred_mem_nr_ranges)
+		end = max(end, deferred_mem_ranges[deferred_mem_nr_ranges - 1].end);
+	return sysfs_emit(buf, "%#llx\n", end);
+}
+
+static struct kobj_attribute bootmem_end_attr = __ATTR_RO(bootmem_end_of_dram);
+
+static ssize_t deferred_kernelcore_show(struct kobject *kobj, struct kobj_attribute *attr,
+					char *buf)
+{
+	return sysfs_emit(buf, "%llu\n", deferred_mem_bytes(true));
+}
+
+static struct kobj_attribute kernelcore_attr = __ATTR_RO(deferred_kernelcore);
+
+static ssize_t deferred_movablecore_show(struct kobject *kobj, struct kobj_attribute *attr,
+					 char *buf)
+{
+	return sysfs_emit(buf, "%llu\n", deferred_mem_bytes(false));
+}
+
+static struct kobj_attribute movablecore_attr = __ATTR_RO(deferred_movablecore);
+
+static ssize_t state_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%s\n", deferred_mem_states[READ_ONCE(deferred_mem_state)]);
+}
+
+static ssize_t state_store(struct kobject *kobj, struct kobj_attribute *attr,
+			   const char *buf, size_t count)
+{
+	guard(mutex)(&deferred_mem_lock);
+	if (deferred_mem_mode == DEFERRED_MEM_KERNEL)
+		return -EPERM;
+	if (deferred_mem_state > DEFERRED_MEM_AGENT)
+		return -EALREADY;
+	if (sysfs_streq(buf, "user")) {
+		if (deferred_mem_state == DEFERRED_MEM_AGENT)
+			return -EBUSY;
+		WRITE_ONCE(deferred_mem_agent, get_task_pid(current, PIDTYPE_TGID));
+		deferred_mem_set_state(DEFERRED_MEM_AGENT);
+	} else if (sysfs_streq(buf, "done")) {
+		deferred_mem_set_state(DEFERRED_MEM_DONE);
+	} else {
+		return -EINVAL;
+	}
+	return count;
+}
+
+static struct kobj_attribute state_attr = __ATTR_RW(state);
+
+static struct deferred_mem_range *deferred_mem_find_range(u64 start)
+{
+	struct deferred_mem_range *range;
+
+	for (range = deferred_mem_ranges; range < deferred_mem_end(); range++) {
+		if (range->start <= start && start < range->end)
+			return range;
+	}
+	return NULL;
+}
+
+/* "ADDRESS [kernel|movable]"; without a zone, the one that is planned. */
+static ssize_t add_store(struct kobject *kobj, struct kobj_attribute *attr,
+			 const char *buf, size_t count)
+{
+	struct deferred_mem_range *range;
+	char zone[8] = "";
+	enum mmop type;
+	u64 start, end;
+	int ret;
+
+	if (sscanf(buf, "%lli %7s", &start, zone) < 1)
+		return -EINVAL;
+	range = deferred_mem_find_range(start);
+	if (!range || !IS_ALIGNED(start, memory_block_size_bytes()))
+		return -EINVAL;
+	if (!strcmp(zone, "kernel"))
+		type = MMOP_ONLINE_KERNEL;
+	else if (!strcmp(zone, "movable"))
+		type = MMOP_ONLINE_MOVABLE;
+	else if (!*zone)
+		type = start < range->movable ? MMOP_ONLINE_KERNEL : MMOP_ONLINE_MOVABLE;
+	else
+		return -EINVAL;
+
+	guard(mutex)(&deferred_mem_lock);
+	if (deferred_mem_state > DEFERRED_MEM_AGENT)
+		return -EALREADY;
+	if (deferred_mem_block_online(start))
+		return -EEXIST;
+	end = start + memory_block_size_bytes();
+	if (type == MMOP_ONLINE_KERNEL && deferred_mem_behind_movable(range->nid, end)) {
+		pr_warn("[mem %#010llx-%#010llx] lies behind movable memory of node %d: only movable would be accepted\n",
+			start, end - 1, range->nid);
+		return -EINVAL;
+	}
+	ret = deferred_mem_add_block(range->nid, start, type);
+	return ret ?: count;
+}
+
+static struct kobj_attribute add_attr = __ATTR_WO(add);
+
+/* A line a range that becomes one zone: addresses, node, zone. */
+static ssize_t plan_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	struct deferred_mem_range *range;
+	ssize_t at = 0;
+
+	for (range = deferred_mem_ranges; range < deferred_mem_end(); range++) {
+		if (range->start < range->movable)
+			at += sysfs_emit_at(buf, at, "%#llx-%#llx %d kernel\n", range->start,
+					    range->movable - 1, range->nid);
+		if (range->movable < range->end)
+			at += sysfs_emit_at(buf, at, "%#llx-%#llx %d movable\n", range->movable,
+					    range->end - 1, range->nid);
+	}
+	return at;
+}
+
+static struct kobj_attribute plan_attr = __ATTR_RO(plan);
+
+static struct attribute *deferred_mem_attrs[] = {
+	&memblock_end_attr.attr,
+	&bootmem_end_attr.attr,
+	&kernelcore_attr.attr,
+	&movablecore_attr.attr,
+	&state_attr.attr,
+	&add_attr.attr,
+	&plan_attr.attr,
+	NULL,
+};
+
+static const struct attribute_group deferred_mem_attr_group = {
+	.attrs = deferred_mem_attrs,
+};
+
+/* Memory blocks can be registered by now, and what takes memory comes after. */
+static int __init deferred_mem_init(void)
+{
+	struct task_struct *task;
+
+	if (!deferred_mem_wanted())
+		return 0;
+
+	deferred_mem_round();
+	deferred_mem_plan();
+	deferred_mem_kobj = kobject_create_and_add("deferred_mem_init", kernel_kobj);
+	if (!deferred_mem_kobj ||
+	    sysfs_create_group(deferred_mem_kobj, &deferred_mem_attr_group))
+		pr_warn("no files in sysfs\n");
+
+	if (deferred_mem_nr_ranges)
+		deferred_mem_spare = alloc_pages(GFP_KERNEL | __GFP_NOWARN,
+						 deferred_mem_spare_order());
+	task = kthread_run(deferred_mem_thread, NULL, "deferred_mem");
+	if (IS_ERR(task)) {
+		pr_err("no thread, so the memory behind mem= is lost: %pe\n", task);
+		return PTR_ERR(task);
+	}
+	WRITE_ONCE(deferred_mem_task, task);
+	return 0;
+}
+subsys_initcall(deferred_mem_init);
