@@ -104,7 +104,7 @@ class Bench:
 
     def _witness(self) -> str:
         """Return the console of stock under the load of the case, which may complain as well."""
-        self._boot("witness", "stock", "users", "", self._case.load)
+        self._boot("witness", "stock", self._config, "", self._case.load)
         if "witness" in self._consoles:
             return self._consoles["witness"]
         return self._records["witness"].console

@@ -141,7 +141,7 @@ def test_stock_is_a_witness_when_ours_complains(boots: Callable[[Answer], Boots]
 
     made = boots(answer)
     assert bench("debug").run(case()).problems == ["fine"]
-    assert made.done[-1] == (("stock", "users"), "")
+    assert made.done[-1] == (("stock", "debug"), "")
 
 
 def test_a_fault_of_the_host_is_tried_again(boots: Callable[[Answer], Boots]) -> None:
