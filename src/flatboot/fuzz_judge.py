@@ -42,7 +42,6 @@ _ITEMS = (
     "Cached",
     "AnonPages",
     "Slab",
-    "KernelStack",
     "PageTables",
     "SecPageTables",
     "Percpu",
@@ -181,9 +180,15 @@ def _churned(case: Case, ours: Record) -> list[str]:
 
 
 def _unitemised(numbers: Mapping[str, int], zoneinfo: str) -> int:
-    """Return the kB of memory that are used, and that /proc/meminfo does not say what for."""
+    """Return the kB of memory that are used, and that /proc/meminfo does not say what for.
+
+    Stacks are part of vmalloc's memory, and stay it for a while when KernelStack has forgotten
+    them: those of ended threads are freed behind a grace period, a hundred or more at a time.
+    """
     free = _pages(zoneinfo, "pages free") + _pages(zoneinfo, "count:")
-    return numbers["MemTotal"] - 4 * free - sum(numbers.get(item, 0) for item in _ITEMS)
+    stacks = max(numbers.get("KernelStack", 0), numbers.get("VmallocUsed", 0))
+    items = stacks + sum(numbers.get(item, 0) for item in _ITEMS)
+    return numbers["MemTotal"] - 4 * free - items
 
 
 def _pages(zoneinfo: str, name: str) -> int:

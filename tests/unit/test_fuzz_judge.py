@@ -234,3 +234,17 @@ def test_slabs_that_grow_without_end_are_found() -> None:
     final = look("final", 0, free=240_000 - 20_000)
     final["final.meminfo"] = final["final.meminfo"].replace("20000 kB", "100000 kB")
     assert judged(files={**grown, **final}) == "slabs grew by 80000 kB from the start to the end"
+
+
+def test_stacks_of_ended_threads_are_no_leak() -> None:
+    """They are vmalloc's until a grace period is over, and KernelStack does not count them."""
+    files: dict[str, str] = {}
+    for moment, deferred, free, used in (
+        ("start", 100_000, 240_000, 800),
+        ("end", 50_000, 238_500, 6800),
+        ("final", 0, 238_500, 6800),
+    ):
+        files |= look(moment, deferred, free=free)
+        assert "more are in use" in judged(files=files) or moment == "start"
+        files[f"{moment}.meminfo"] += f"VmallocUsed: {used} kB\n"
+    assert judged(files=files) == ""
