@@ -16,14 +16,17 @@
 #include <linux/ctype.h>
 #include <linux/deferred_mem.h>
 #include <linux/init.h>
+#include <linux/kasan.h>
 #include <linux/kobject.h>
 #include <linux/kthread.h>
+#include <linux/list.h>
 #include <linux/math64.h>
 #include <linux/memblock.h>
 #include <linux/memory.h>
 #include <linux/memory_hotplug.h>
 #include <linux/mm.h>
 #include <linux/mutex.h>
+#include <linux/notifier.h>
 #include <linux/numa.h>
 #include <linux/oom.h>
 #include <linux/pid.h>
@@ -32,16 +35,19 @@
 #include <linux/sizes.h>
 #include <linux/sort.h>
 #include <linux/string.h>
+#include <linux/suspend.h>
 #include <linux/sysfs.h>
 #include <linux/wait.h>
 
 #define DEFERRED_MEM_NAME	"System RAM (deferred_mem)"
-#define DEFERRED_MEM_RANGES	64
+#define DEFERRED_MEM_RANGES	128
 /* Added at a time: readers of the hotplug lock wait for as long. */
 #define DEFERRED_MEM_STEP	SZ_1G
 /* How long an agent may take to do it all, and, with mode=auto, to say it is there. */
 #define DEFERRED_MEM_TIMEOUT_S	30
 #define DEFERRED_MEM_ANNOUNCE_S	3
+/* What cannot be added is tried so often, with seconds in between. */
+#define DEFERRED_MEM_TRIES	4
 
 enum deferred_mem_mode {
 	DEFERRED_MEM_OFF,
@@ -99,8 +105,8 @@ static enum deferred_mem_state deferred_mem_state;
 static struct pid *deferred_mem_agent;
 static struct task_struct *deferred_mem_task;
 static struct kobject *deferred_mem_kobj __ro_after_init;
-/* Room for the struct pages of a memory block, for when there is none left. */
-static struct page *deferred_mem_spare;
+/* Room for what the first memory block needs, for when there is none left. */
+static LIST_HEAD(deferred_mem_spare);
 /* The thread waits here for its turn, and allocations for the thread. */
 static DECLARE_WAIT_QUEUE_HEAD(deferred_mem_waitq);
 static bool deferred_mem_urgent;
@@ -234,55 +240,34 @@ unsigned long __init deferred_mem_end_pfn(void)
 phys_addr_t __init deferred_mem_limit(phys_addr_t limit)
 {
 	phys_addr_t start, end, cut = 0, left = limit;
+	struct memblock_region *region;
 	u64 i;
 
 	if (!deferred_mem_wanted())
 		return limit;
 
-	for_each_mem_range(i, &start, &end) {
-		if (left <= end - start) {
-			cut = round_up(start + left, MIN_MEMORY_BLOCK_SIZE);
+	/* As memblock_mem_limit_remove_map() counts, memory without a map included. */
+	for_each_mem_region(region) {
+		if (left <= region->size) {
+			cut = round_up(region->base + left, MIN_MEMORY_BLOCK_SIZE);
 			break;
 		}
-		left -= end - start;
+		left -= region->size;
 	}
 	if (!cut)
 		return limit;
 
-	for_each_free_mem_range(i, NUMA_NO_NODE, MEMBLOCK_NONE, &start, &end, NULL) {
+	for_each_free_mem_range(i, NUMA_NO_NODE, MEMBLOCK_HOTPLUG, &start, &end, NULL) {
 		if (end > cut)
 			deferred_mem_hide(max(start, cut), end);
 	}
 
 	limit = 0;
-	for_each_mem_range(i, &start, &end) {
-		if (start < cut)
-			limit += min(end, cut) - start;
+	for_each_mem_region(region) {
+		if (region->base < cut)
+			limit += min(region->base + region->size, cut) - region->base;
 	}
 	return limit;
-}
-
-/* Take [start, end) out of all ranges. */
-static void __init deferred_mem_cut(u64 start, u64 end)
-{
-	struct deferred_mem_range *range;
-
-	for (range = deferred_mem_ranges; range < deferred_mem_end(); range++) {
-		if (end <= range->start || range->end <= start)
-			continue;
-		if (range->start < start && end < range->end)
-			deferred_mem_hide(end, range->end);
-		if (range->start < start)
-			range->end = start;
-		else
-			range->start = min(end, range->end);
-	}
-}
-
-static int __init deferred_mem_compare(const void *a, const void *b)
-{
-	return cmp_int(((const struct deferred_mem_range *)a)->start,
-		       ((const struct deferred_mem_range *)b)->start);
 }
 
 static void __init deferred_mem_lost(u64 start, u64 end)
@@ -290,6 +275,41 @@ static void __init deferred_mem_lost(u64 start, u64 end)
 	if (start < end)
 		pr_warn("[mem %#010llx-%#010llx] is no whole memory block: left out\n",
 			start, end - 1);
+}
+
+/**
+ * deferred_mem_keep - tell of memory that is not to be added
+ * @start: its first byte
+ * @end: the byte behind it
+ *
+ * Context: boot, up to early_initcall.
+ */
+void __init deferred_mem_keep(phys_addr_t start, phys_addr_t end)
+{
+	unsigned int i, nr = deferred_mem_nr_ranges;
+
+	for (i = 0; i < nr; i++) {
+		struct deferred_mem_range *range = deferred_mem_ranges + i;
+		u64 behind = max_t(u64, range->start, end);
+
+		if (end <= range->start || range->end <= start)
+			continue;
+		/* What holds no memory block need not be remembered. */
+		if (behind >= range->end)
+			;
+		else if (round_up(behind, MIN_MEMORY_BLOCK_SIZE) <
+			 round_down(range->end, MIN_MEMORY_BLOCK_SIZE))
+			deferred_mem_hide(behind, range->end);
+		else
+			deferred_mem_lost(behind, range->end);
+		range->end = max_t(u64, range->start, start);
+	}
+}
+
+static int __init deferred_mem_compare(const void *a, const void *b)
+{
+	return cmp_int(((const struct deferred_mem_range *)a)->start,
+		       ((const struct deferred_mem_range *)b)->start);
 }
 
 /* The node of a memory block, which boot did not see. */
@@ -426,9 +446,9 @@ static int __init deferred_mem_find(void)
 	if (!deferred_mem_wanted())
 		return 0;
 	for_each_mem_range(i, &start, &end)
-		deferred_mem_cut(start, end);
+		deferred_mem_keep(start, end);
 	for_each_reserved_mem_range(i, &start, &end)
-		deferred_mem_cut(start, end);
+		deferred_mem_keep(start, end);
 	deferred_mem_boot_end = memblock_end_of_DRAM();
 	return 0;
 }
@@ -453,6 +473,18 @@ static bool deferred_mem_block_online(u64 start)
 	if (mem)
 		memory_block_put(mem);
 	return online;
+}
+
+/* Bytes of [start, end) that are not online. */
+static u64 deferred_mem_missing(u64 start, u64 end)
+{
+	u64 missing = 0;
+
+	for (; start < end; start += memory_block_size_bytes()) {
+		if (!deferred_mem_block_online(start))
+			missing += memory_block_size_bytes();
+	}
+	return missing;
 }
 
 /* Somebody else may have added the block and not brought it online. */
@@ -522,39 +554,69 @@ static u64 deferred_mem_add_step(int nid, u64 start, u64 end, enum mmop type, bo
 	return missing;
 }
 
+static unsigned long deferred_mem_map_bytes(void)
+{
+	return PHYS_PFN(memory_block_size_bytes()) * sizeof(struct page);
+}
+
 static unsigned int deferred_mem_spare_order(void)
 {
-	return min(get_order(PHYS_PFN(memory_block_size_bytes()) * sizeof(struct page)),
-		   MAX_PAGE_ORDER);
+	return min(get_order(deferred_mem_map_bytes()), MAX_PAGE_ORDER);
+}
+
+/* Its struct pages, as much for the rest, and what KASAN keeps of each byte. */
+static void __init deferred_mem_alloc_spare(void)
+{
+	unsigned int order = deferred_mem_spare_order();
+	unsigned long bytes = 2 * deferred_mem_map_bytes(), got;
+	struct page *page;
+
+#ifdef CONFIG_KASAN_GENERIC
+	bytes += memory_block_size_bytes() >> KASAN_SHADOW_SCALE_SHIFT;
+#endif
+	for (got = 0; got < bytes; got += PAGE_SIZE << order) {
+		page = alloc_pages(GFP_KERNEL | __GFP_NOWARN, order);
+		if (!page)
+			break;
+		list_add(&page->lru, &deferred_mem_spare);
+	}
 }
 
 static void deferred_mem_free_spare(void)
 {
-	if (deferred_mem_spare)
-		__free_pages(deferred_mem_spare, deferred_mem_spare_order());
-	deferred_mem_spare = NULL;
+	struct page *page, *next;
+
+	list_for_each_entry_safe(page, next, &deferred_mem_spare, lru) {
+		list_del(&page->lru);
+		__free_pages(page, deferred_mem_spare_order());
+	}
 }
 
 static u64 deferred_mem_add_range(int nid, u64 start, u64 end, enum mmop type, bool last)
 {
 	const u64 block = memory_block_size_bytes();
+	u64 next, found, still, missing = 0;
 	unsigned int flags;
-	u64 missing = 0;
-	u64 next;
 
 	for (; start < end; start = next) {
-		bool urgent = READ_ONCE(deferred_mem_urgent);
+		bool urgent = xchg(&deferred_mem_urgent, false);
 
 		next = min(start + (urgent ? block : max_t(u64, block, DEFERRED_MEM_STEP)), end);
+		found = deferred_mem_missing(start, next);
 		/* Those who wait want a little soon, and have left nothing for its map. */
 		if (urgent) {
 			flags = memalloc_noreclaim_save();
 			deferred_mem_free_spare();
 		}
-		missing += deferred_mem_add_step(nid, start, next, type, last);
+		still = found ? deferred_mem_add_step(nid, start, next, type, last) : 0;
 		if (urgent)
 			memalloc_noreclaim_restore(flags);
-		atomic_long_inc(&deferred_mem_steps);
+		missing += still;
+		/* Nothing was added for those who wait: the request stands. */
+		if (urgent && still >= found)
+			WRITE_ONCE(deferred_mem_urgent, true);
+		if (still < found)
+			atomic_long_inc(&deferred_mem_steps);
 		wake_up_all(&deferred_mem_waitq);
 		cond_resched();
 	}
@@ -576,19 +638,14 @@ static u64 deferred_mem_add_all(bool last)
 	return missing;
 }
 
-/* Bytes that are not online. */
-static u64 deferred_mem_missing(void)
+/* Bytes of all ranges that are not online. */
+static u64 deferred_mem_all_missing(void)
 {
 	struct deferred_mem_range *range;
-	u64 start, missing = 0;
+	u64 missing = 0;
 
-	for (range = deferred_mem_ranges; range < deferred_mem_end(); range++) {
-		for (start = range->start; start < range->end;
-		     start += memory_block_size_bytes()) {
-			if (!deferred_mem_block_online(start))
-				missing += memory_block_size_bytes();
-		}
-	}
+	for (range = deferred_mem_ranges; range < deferred_mem_end(); range++)
+		missing += deferred_mem_missing(range->start, range->end);
 	return missing;
 }
 
@@ -601,7 +658,8 @@ static bool deferred_mem_agent_gone(void)
 /* Why the agent has to leave it to the kernel; NULL as long as it has not. */
 static const char *deferred_mem_agent_over(unsigned long began)
 {
-	enum deferred_mem_state state = READ_ONCE(deferred_mem_state);
+	/* Pairs with deferred_mem_set_state(): the agent is known by then. */
+	enum deferred_mem_state state = smp_load_acquire(&deferred_mem_state);
 
 	if (READ_ONCE(deferred_mem_urgent))
 		return "memory is short";
@@ -609,7 +667,7 @@ static const char *deferred_mem_agent_over(unsigned long began)
 		return "it is said to be done";
 	if (state == DEFERRED_MEM_AGENT && deferred_mem_agent_gone())
 		return "the agent is gone";
-	if (time_after_eq(jiffies, began + deferred_mem_timeout_s * HZ))
+	if (time_after_eq(jiffies, began + (unsigned long)deferred_mem_timeout_s * HZ))
 		return "the time is over";
 	if (state == DEFERRED_MEM_WAITING && deferred_mem_mode == DEFERRED_MEM_AUTO &&
 	    time_after_eq(jiffies, began + DEFERRED_MEM_ANNOUNCE_S * HZ))
@@ -641,7 +699,8 @@ static const char *deferred_mem_wait(void)
 static void deferred_mem_set_state(enum deferred_mem_state state)
 {
 	lockdep_assert_held(&deferred_mem_lock);
-	WRITE_ONCE(deferred_mem_state, state);
+	/* Pairs with deferred_mem_agent_over(). */
+	smp_store_release(&deferred_mem_state, state);
 	wake_up_all(&deferred_mem_waitq);
 	if (deferred_mem_kobj)
 		sysfs_notify(deferred_mem_kobj, NULL, "state");
@@ -650,8 +709,9 @@ static void deferred_mem_set_state(enum deferred_mem_state state)
 static int deferred_mem_thread(void *unused)
 {
 	const char *why = deferred_mem_wait();
-	u64 found = deferred_mem_missing();
+	u64 found = deferred_mem_all_missing();
 	ktime_t began = ktime_get();
+	unsigned int try;
 	u64 missing;
 
 	scoped_guard(mutex, &deferred_mem_lock)
@@ -659,16 +719,20 @@ static int deferred_mem_thread(void *unused)
 	put_pid(deferred_mem_agent);
 	if (why && found)
 		pr_info("%s: adding the %llu MiB that are missing\n", why, found / SZ_1M);
-	missing = deferred_mem_add_all(false);
-	if (missing)
-		missing = deferred_mem_add_all(true);
+	for (try = 1;; try++) {
+		missing = deferred_mem_add_all(try == DEFERRED_MEM_TRIES);
+		if (!missing || try == DEFERRED_MEM_TRIES)
+			break;
+		/* For lack of memory, it may be: others give some back. */
+		schedule_timeout_idle(try * HZ);
+	}
 	scoped_guard(mutex, &deferred_mem_lock)
 		deferred_mem_set_state(missing ? DEFERRED_MEM_INCOMPLETE :
 						 DEFERRED_MEM_COMPLETE);
 	deferred_mem_free_spare();
 	if (found)
 		pr_info("%llu MiB added in %lld ms, %llu MiB are missing\n",
-			(found - missing) / SZ_1M, ktime_ms_delta(ktime_get(), began),
+			(found - min(found, missing)) / SZ_1M, ktime_ms_delta(ktime_get(), began),
 			missing / SZ_1M);
 	return 0;
 }
@@ -678,8 +742,8 @@ static int deferred_mem_thread(void *unused)
  *
  * Called before somebody is killed for memory.
  *
- * Context: process context, may sleep, for a second at most: the caller may hold a
- * lock that memory hotplug waits for.
+ * Context: process context with oom_lock held, may sleep, for a second at most: the
+ * caller may hold a lock that memory hotplug waits for.
  * Return: true if memory was added, so that it is worth another try.
  */
 bool deferred_mem_short(void)
@@ -853,6 +917,18 @@ static const struct attribute_group deferred_mem_attr_group = {
 	.attrs = deferred_mem_attrs,
 };
 
+#ifdef CONFIG_HIBERNATION
+/* A kernel that resumes looks for as much memory as the image has, before it adds any. */
+static int deferred_mem_pm_notify(struct notifier_block *nb, unsigned long action,
+				  void *data)
+{
+	if (action != PM_HIBERNATION_PREPARE || !deferred_mem_nr_ranges)
+		return NOTIFY_OK;
+	pr_warn("no hibernation: an image with memory that mem= hides could not be resumed\n");
+	return notifier_from_errno(-EBUSY);
+}
+#endif
+
 /* Memory blocks can be registered by now, and what takes memory comes after. */
 static int __init deferred_mem_init(void)
 {
@@ -868,9 +944,11 @@ static int __init deferred_mem_init(void)
 	    sysfs_create_group(deferred_mem_kobj, &deferred_mem_attr_group))
 		pr_warn("no files in sysfs\n");
 
+#ifdef CONFIG_HIBERNATION
+	pm_notifier(deferred_mem_pm_notify, 0);
+#endif
 	if (deferred_mem_nr_ranges)
-		deferred_mem_spare = alloc_pages(GFP_KERNEL | __GFP_NOWARN,
-						 deferred_mem_spare_order());
+		deferred_mem_alloc_spare();
 	task = kthread_run(deferred_mem_thread, NULL, "deferred_mem");
 	if (IS_ERR(task)) {
 		pr_err("no thread, so the memory behind mem= is lost: %pe\n", task);

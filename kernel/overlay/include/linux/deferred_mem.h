@@ -7,6 +7,7 @@
 #ifdef CONFIG_DEFERRED_MEM
 bool deferred_mem_wanted(void);
 void deferred_mem_hide(phys_addr_t start, phys_addr_t end);
+void deferred_mem_keep(phys_addr_t start, phys_addr_t end);
 unsigned long deferred_mem_end_pfn(void);
 phys_addr_t deferred_mem_limit(phys_addr_t limit);
 bool deferred_mem_short(void);
@@ -17,6 +18,10 @@ static inline bool deferred_mem_wanted(void)
 }
 
 static inline void deferred_mem_hide(phys_addr_t start, phys_addr_t end)
+{
+}
+
+static inline void deferred_mem_keep(phys_addr_t start, phys_addr_t end)
 {
 }
 

@@ -6,7 +6,9 @@
 #include <linux/init.h>
 #include <linux/memory.h>
 #include <linux/memory_hotplug.h>
+#include <linux/printk.h>
 #include <linux/sizes.h>
+#include <linux/string.h>
 
 #include <asm/e820/api.h>
 
@@ -32,6 +34,11 @@ void __init e820__defer_hidden(void)
 
 	if (max_mem_size == U64_MAX || !deferred_mem_wanted())
 		return;
+	/* A map of the user's own says what not to touch, by leaving it out. */
+	if (strstr(boot_command_line, "memmap=")) {
+		pr_warn("deferred_mem: with memmap= no memory is deferred\n");
+		return;
+	}
 
 	limit = round_up(max_mem_size,
 			 max_mem_size < LARGE_BLOCKS ? MIN_MEMORY_BLOCK_SIZE : LARGE_BLOCK);
@@ -49,3 +56,17 @@ void __init e820__defer_hidden(void)
 	}
 	max_mem_size = limit;
 }
+
+/* What boot found out of the map since. */
+static int __init e820__keep_hidden(void)
+{
+	const struct e820_entry *entry = e820_table->entries;
+	unsigned int i;
+
+	for (i = 0; i < e820_table->nr_entries; i++, entry++) {
+		if (entry->type != E820_TYPE_RAM)
+			deferred_mem_keep(entry->addr, entry->addr + entry->size);
+	}
+	return 0;
+}
+early_initcall(e820__keep_hidden);
