@@ -158,8 +158,8 @@ def test_an_agent_does_it(guests: Guests, mode: str) -> None:
         added(
             "6G",
             f"deferred_mem.mode={mode} deferred_mem.movablecore=50%",
-            "deferred-memd --plan",
             "deferred-memd",
+            "deferred-memd --plan",
             "deferred-memd --json --status",
             files=agent(),
         )
@@ -228,7 +228,7 @@ def test_the_kernel_does_what_an_agent_leaves(guests: Guests, failure: str, conf
     record = guests(
         added(
             "4G",
-            "deferred_mem.mode=user deferred_mem.timeout=4",
+            "deferred_mem.mode=user deferred_mem.timeout=12",
             f'busybox sh -c "{script}"',
             files=shell(),
             config=config,
@@ -242,7 +242,7 @@ def test_a_second_agent_is_refused(guests: Guests) -> None:
     record = guests(
         added(
             "4G",
-            "deferred_mem.mode=user deferred_mem.timeout=4",
+            "deferred_mem.mode=user deferred_mem.timeout=12",
             f'busybox sh -c "(echo user > {FILES}state; exec sleep 60) & sleep 1;'
             ' deferred-memd; echo flatboot: second=$?"',
             files=(*shell(), *agent()),
