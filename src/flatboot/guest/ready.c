@@ -48,8 +48,7 @@ int main(void)
 		/* Mainline says it once a node: the last one counts. */
 		if (said < 0) {
 			ticks = counter();
-			/* Without its end of line a message is not there for
-			 * readers yet. */
+			/* Readers see it when it has its end of line. */
 			if (write(fd, "<7>" NOW "\n", strlen("<7>" NOW "\n")) <
 			    0)
 				fail("/dev/kmsg");
