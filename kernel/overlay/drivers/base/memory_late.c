@@ -73,6 +73,18 @@ static void memory_late_count_bad(unsigned long block_id)
 }
 #endif
 
+#ifdef CONFIG_NUMA
+void memory_late_set_nodes(struct memory_block *mem, unsigned long block_id)
+{
+	unsigned int i;
+
+	for (i = boot_blocks_first; i < boot_blocks_nr && boot_blocks[i].next == block_id; i++) {
+		if (node_online(boot_blocks[i].nid))
+			memory_block_add_nid_early(mem, boot_blocks[i].nid);
+	}
+}
+#endif
+
 /* Register a block with all its nodes; 1 if there are more, 0 if not, or an error. */
 static int memory_late_next(void)
 {

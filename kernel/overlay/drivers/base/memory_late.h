@@ -4,6 +4,8 @@
 
 #include <linux/types.h>
 
+struct memory_block;
+
 #if defined(CONFIG_DEFERRED_INIT_ON_DEMAND) && defined(CONFIG_MEMORY_HOTPLUG)
 
 /**
@@ -30,6 +32,21 @@ bool memory_late_pending(void);
  */
 int memory_late_complete(void);
 
+#ifdef CONFIG_NUMA
+/**
+ * memory_late_set_nodes - tell a block of boot memory its nodes, and with them its zone
+ * @mem: the block, which is not registered yet: user space finds it complete
+ * @block_id: its id
+ *
+ * Context: while memory_late.c registers the block; else there is nothing to tell.
+ */
+void memory_late_set_nodes(struct memory_block *mem, unsigned long block_id);
+#else
+static inline void memory_late_set_nodes(struct memory_block *mem, unsigned long block_id)
+{
+}
+#endif
+
 /* Registers a block of boot memory, which may be there already, under its node. */
 int memory_block_add_boot(unsigned long block_id, int nid);
 
@@ -41,6 +58,10 @@ void memblk_nr_poison_set(unsigned long pfn, long nr);
 static inline bool memory_late_defer(void)
 {
 	return false;
+}
+
+static inline void memory_late_set_nodes(struct memory_block *mem, unsigned long block_id)
+{
 }
 
 static inline bool memory_late_pending(void)
