@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * deferred-memd - add the memory that mem= kept from boot, memory block by
- *memory block
+ * deferred-memd - add the memory that mem= kept from boot, block by block
  *
  *	deferred-memd			add it, and tell the kernel when done
  *	deferred-memd --plan		show what that would do, and do nothing
  *	deferred-memd --status		show what is there
  *	deferred-memd --json ...	... as JSON
  *
- * Exit status: 0 if all deferred memory is online (--plan: always), 1 if not, 2
- *if this could not be found out.
+ * Exit status: 0 if all deferred memory is online (--plan: always), 1 if not,
+ * 2 if this could not be found out.
  *
- * The kernel's part is described in
- *Documentation/admin-guide/mm/deferred_mem.rst. It adds what this program
- *leaves out, so a failure here loses no memory.
+ * The kernel's part is in Documentation/admin-guide/mm/deferred_mem.rst. It
+ * adds what this program leaves out, so a failure here loses no memory.
+ *
+ * All paths are relative to /sys, where main() goes: the program works on when
+ * it was started from an initramfs and the root is switched under it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,8 +25,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define DIRECTORY "/sys/kernel/deferred_mem_init/"
-#define BLOCKS "/sys/devices/system/memory/"
+#define DIRECTORY "kernel/deferred_mem_init/"
+#define BLOCKS "devices/system/memory/"
 #define PROBE BLOCKS "probe"
 #define MAX_RANGES 256
 
@@ -94,23 +95,26 @@ static void read_plan(void)
 	char *line, *rest = text;
 
 	if (!read_text(BLOCKS "block_size_bytes", text, sizeof(text)))
-		give_up("%sblock_size_bytes: %s: is memory hotplug built in, "
+		give_up("/sys/%sblock_size_bytes: %s: is memory hotplug built "
+			"in, "
 			"and /sys mounted?",
 			BLOCKS, strerror(errno));
 	block_size = strtoull(text, NULL, 16);
 	if (!read_text(DIRECTORY "plan", text, sizeof(text)))
-		give_up("%splan: %s: boot with mem= and deferred_mem.mode=auto "
+		give_up("/sys/%splan: %s: boot with mem= and "
+			"deferred_mem.mode=auto "
 			"or user",
 			DIRECTORY, strerror(errno));
 	while ((line = strsep(&rest, "\n")) && *line) {
 		struct range *range = ranges + nr_ranges;
 
 		if (nr_ranges == MAX_RANGES)
-			give_up("%splan has more than %d lines", DIRECTORY,
+			give_up("/sys/%splan has more than %d lines", DIRECTORY,
 				MAX_RANGES);
 		if (sscanf(line, "%llx-%llx %d %7s", &range->start, &range->end,
 			   &range->node, range->zone) != 4)
-			give_up("%splan holds what this version does not know: "
+			give_up("/sys/%splan holds what this version does not "
+				"know: "
 				"%s",
 				DIRECTORY, line);
 		nr_ranges++;
@@ -196,11 +200,10 @@ static int add_all(void)
 	if (error == EBUSY)
 		give_up("another agent is at work");
 	if (error)
-		give_up("%sstate: %s: run it as root", DIRECTORY,
+		give_up("/sys/%sstate: %s: run it as root", DIRECTORY,
 			strerror(error));
 
-	/* Normal memory first: the kernel's own tables for the rest need room.
-	 */
+	/* Normal memory first: the kernel's tables for the rest need room. */
 	for (pass = 0; pass < 2; pass++) {
 		for (i = 0; i < nr_ranges; i++) {
 			if (strcmp(ranges[i].zone, pass ? "movable" : "kernel"))
@@ -222,7 +225,7 @@ static int add_all(void)
 	}
 	error = write_text(DIRECTORY "state", "done");
 	if (error && error != EALREADY)
-		give_up("%sstate: %s", DIRECTORY, strerror(error));
+		give_up("/sys/%sstate: %s", DIRECTORY, strerror(error));
 	return failed ? 1 : 0;
 }
 
@@ -312,6 +315,8 @@ int main(int argc, char **argv)
 	}
 	if ((plan && status) || (json && !plan && !status))
 		give_up("usage: deferred-memd [--json] [--plan | --status]");
+	if (chdir("/sys"))
+		give_up("/sys: %s", strerror(errno));
 	read_plan();
 	if (plan)
 		show_plan(json);

@@ -35,6 +35,7 @@ from flatboot.git import git
 _GCC_FLAGS = ("-Wall", "-Wextra", "-Werror", "-O2", "-fsyntax-only")
 _SPARSE_CONFIG = "debug"
 _INCLUDED = re.compile(r'^#include "(.*\.c)"$', re.MULTILINE)
+_SHELL = re.compile(rb"#!.*\b(?:ba)?sh\n")
 _WARNING = re.compile(r"^(\S+?):\d+(?::\d+)?: (warning|error): (.*)$", re.MULTILINE)
 
 
@@ -91,7 +92,7 @@ def _checks() -> list[Check]:
     python = [name for name in files if name.endswith(".py")]
     ours = [name for name in files if not name.startswith("kernel/overlay/")]
     c = [name for name in ours if name.endswith((".c", ".h"))]
-    shell = [name for name in files if name.endswith(".sh") or name in ("flatboot", ".ci/run")]
+    shell = [name for name in files if _SHELL.match((paths.repo() / name).read_bytes())]
     return [
         Check("ruff check", python, _command(sys.executable, "-m", "ruff", "check", "-q")),
         Check("ruff format", python, _command(sys.executable, "-m", "ruff", "format", "--check")),

@@ -102,3 +102,10 @@ def test_warnings_are_compared_without_line_numbers() -> None:
         "mm/a.c: warning: symbol 'x' was not declared",
         "include/linux/mm.h: error: bad",
     }
+
+
+def test_shell_scripts_are_known_by_their_first_line() -> None:
+    scripts = next(check for check in lint._checks() if check.name == "shellcheck").files
+    assert {"flatboot", "src/flatboot/guest/selftests.sh", "agent/dracut/module-setup.sh"} <= {
+        *scripts
+    }
