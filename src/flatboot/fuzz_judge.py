@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from flatboot import splats
 from flatboot.fuzz_draw import Case
@@ -20,6 +20,8 @@ REFERENCE = ("poke sysinfo reference", "churn 0 fork:1")
 _EXPECTED = re.compile(
     r"page dumped because: (?:unmovable page|migration failure|isolation failed)"
 )
+#: The nodes that an allocation was limited to: those a block's pages may move to, when it goes.
+_LIMITED = re.compile(r"page allocation failure: .*\bnodemask=([\d,-]+)")
 #: Kinds of splats that stock may have as well, and of lines that come with any splat.
 _EXCUSED, _ATTENDANTS = ("allocation", "page"), ("tainted", "trace")
 
@@ -80,7 +82,7 @@ def judge(case: Case, ours: Record, reference: Record, witness: str = "") -> lis
         reference: the same machine and parameters: stock, or the same kernel that waited.
         witness: see ``splat``.
     """
-    problems = splat(ours.console, witness)
+    problems = splat(ours.console, witness, _empty_nodes(reference))
     problems += _totals(ours, reference)
     problems += _churned(case, ours)
     missing = [
@@ -99,24 +101,40 @@ def judge(case: Case, ours: Record, reference: Record, witness: str = "") -> lis
     return problems
 
 
-def splat(console: str, witness: str = "") -> list[str]:
+def splat(console: str, witness: str = "", empty: Collection[int] = ()) -> list[str]:
     """Return the first splat on *console* and the lines around it, if there is one.
 
     Args:
         console: of a boot.
         witness: the console of stock under the same load: a page that is not found or dumped there
             as well is no splat.
+        empty: nodes without a page to allocate: that none is found there is no splat either.
     """
-    theirs = splats.find(witness)
-    told, kinds = {one.told for one in theirs}, {one.kind for one in theirs}
+    theirs, mine = splats.find(witness), splats.find(console)
+    in_vain = [one for one in mine if _nodes(one.text) and _nodes(one.text) <= {*empty}]
+    told = {one.told for one in theirs}
+    kinds = {one.kind for one in theirs} | ({*_ATTENDANTS} if in_vain else set())
     found = [
         one
-        for one in splats.find(console)
-        if not _EXPECTED.search(one.text)
+        for one in mine
+        if one not in in_vain
+        and not _EXPECTED.search(one.text)
         and not (one.kind in _EXCUSED and one.told in told)
         and not (one.kind in _ATTENDANTS and one.kind in kinds)
     ]
     return [f"the kernel complains:\n{splats.around(console, found[0])}"] if found else []
+
+
+def _nodes(line: str) -> set[int]:
+    """Return the nodes that a failed allocation was limited to, if *line* tells of one."""
+    limited = _LIMITED.search(line)
+    ranges = [part.split("-") for part in limited[1].split(",")] if limited else []
+    return {node for ends in ranges for node in range(int(ends[0]), int(ends[-1]) + 1)}
+
+
+def _empty_nodes(record: Record) -> set[int]:
+    """Return the nodes whose memory, if they have any, is all taken from the beginning."""
+    return {int(name[4:]) for name, total in _shares(record).items() if name and not total}
 
 
 def _numbers(text: str) -> dict[str, int]:

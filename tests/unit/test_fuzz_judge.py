@@ -172,6 +172,16 @@ def test_what_stock_complains_of_as_well_is_no_splat() -> None:
     assert "WARNING" in fuzz_judge.splat(worse, theirs)[0]
 
 
+def test_no_page_of_a_node_without_any_is_no_splat() -> None:
+    console = OFFLINE.replace("nodemask=0", "nodemask=1-2,4")
+    assert fuzz_judge.splat(console, empty={1, 2, 4}) == []
+    assert "failure" in fuzz_judge.splat(console, empty={1, 4})[0]
+    files = {**REFERENCE.files, NODE: "MemTotal: 0 kB"}
+    reference = dataclasses.replace(REFERENCE, files=files)
+    ours = boot({**SHOWN, **total(NODE, 0)}, GOOD_RESULTS, console=OFFLINE)
+    assert fuzz_judge.judge(CASE, ours, reference) == []
+
+
 @pytest.mark.parametrize("name", ["start.meminfo", "end.buddyinfo", "final.zoneinfo"])
 def test_what_the_guest_did_not_show_is_missed(name: str) -> None:
     files = {path: text for path, text in SHOWN.items() if path != name}
