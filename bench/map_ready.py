@@ -6,7 +6,7 @@ import statistics
 
 from rich.table import Table
 
-from flatboot import units
+from flatboot import arches, units
 from flatboot.kept import Kept, Wanted
 from flatboot.record import Record
 
@@ -21,10 +21,15 @@ WAYS = {
 RUNS = 7
 
 
-def ready_ns(record: Record) -> float:
-    """Return nanoseconds from reset to the last initialised struct page."""
-    ticks, hz = int(record.results["ready.ticks"]), int(record.results["counter_hz"])
-    return ticks * 1e9 / hz - 1000 * int(record.results["ready.age_us"])
+def when_ready(record: Record) -> float:
+    """Return nanoseconds from reset to all memory being ready, of a boot with ``ready``."""
+    if record.clock == "wall":
+        ns_per_tick = 1e9 / int(record.results["counter_hz"])
+    else:
+        ns_per_tick = arches.load(record.machine.arch).counter.ns_per_tick
+    return int(record.results["ready.ticks"]) * ns_per_tick - 1000 * int(
+        record.results["ready.age_us"]
+    )
 
 
 def boots(kept: Kept, memory: str, cpus: int) -> dict[str, list[Record]]:
@@ -62,10 +67,10 @@ def table(kept: Kept) -> Table:
         for cpus in CPUS:
             found = boots(kept, memory, cpus)
             init = statistics.median(record.to_init for record in found["stock"])
-            ready = statistics.median(map(ready_ns, found["stock"]))
+            ready = statistics.median(map(when_ready, found["stock"]))
             for name, records in found.items():
                 inits = [record.to_init / init for record in records]
-                maps = [ready_ns(record) / ready for record in records]
+                maps = [when_ready(record) / ready for record in records]
                 made.add_row(
                     units.binary_size(units.size(memory)),
                     str(cpus),

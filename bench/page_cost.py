@@ -10,6 +10,7 @@ from rich.table import Table
 from flatboot import units
 from flatboot.kept import Kept, Wanted
 from flatboot.record import Record
+from map_ready import when_ready
 
 PAGE = 4096
 COMPLETE = "poke write all /sys/kernel/mm/deferred_init/complete 1"
@@ -28,11 +29,6 @@ DIMM = (
 def at_init(record: Record) -> float:
     """Return the instructions from reset to /init."""
     return record.to_init
-
-
-def when_ready(record: Record) -> float:
-    """Return those to the last initialised struct page of a boot with the program ``ready``."""
-    return int(record.results["ready.ticks"]) - 1000 * int(record.results["ready.age_us"])
 
 
 @dataclass(frozen=True)

@@ -299,6 +299,48 @@ def test_memory_that_is_short_is_added_at_once(guests: Guests, config: str) -> N
     assert record.results["await.all"] == "ok"
 
 
+#: Makes allocations of the thread that adds memory fail, as many as "times" says; -1: all.
+INJECT = """
+f=/sys/kernel/debug/failslab
+echo 0 > $f/verbose; echo Y > $f/task-filter; echo N > $f/ignore-gfp-wait
+echo 1 > $f/interval; echo 100 > $f/probability; echo {times} > $f/times
+for task in /proc/[0-9]*; do
+	[ "$(cat $task/comm)" = deferred_mem ] && echo 1 > $task/make-it-fail
+done
+echo done > {files}state
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("times", "missing"), [(30, 0), (-1, 2048)])
+def test_allocations_that_fail(guests: Guests, tmp_path: Path, times: int, missing: int) -> None:
+    """What fails once is tried again; of what fails for good the log has each address."""
+    script = tmp_path / "inject"
+    script.write_text(INJECT.format(times=times, files=FILES))
+    end = "incomplete" if missing else "complete"
+    record = guests(
+        Ask(
+            "flatboot",
+            "4G",
+            (
+                "busybox sh /inject",
+                f"poke await end {FILES}state {end}",
+                "poke show zones /proc/zoneinfo",
+            ),
+            clock="wall",
+            cmdline="mem=2G deferred_mem.mode=user deferred_mem.timeout=120",
+            config="debug",
+            files=(*shell(), ("inject", script)),
+        )
+    )
+    assert record.results["await.end"] == "ok"
+    assert said(record)[-1].endswith(f"{missing} MiB are missing")
+    assert mib(record).get((0, "Normal"), 0) == 2048 - missing
+    lost = re.findall(r"\[mem (\w+)-(\w+)\] cannot be added: -\w+", record.log)
+    blocks = [(HIGH + at, HIGH + at + BLOCK - 1) for at in range(0, missing * MIB, BLOCK)]
+    assert [(int(start, 16), int(last, 16)) for start, last in lost] == blocks
+
+
 def test_added_blocks_go_offline_and_come_back(guests: Guests) -> None:
     last = f"{BLOCKS}memory47/"
     record = guests(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from guests import Ask, Guests, assert_no_splat, meminfo
+from guests import Ask, Guests, assert_no_splat, meminfo, zones
 from vmcore import PAGE, Core
 
 from flatboot import arches, boot, borrowed, initramfs
@@ -29,9 +29,13 @@ ZERO, FILES, USER, FREE, ALL = 1, 2 | 4, 8, 16, 31
 LEVELS = (ZERO, ZERO | USER, FREE, ALL)
 #: What may have been initialised between two looks at a guest's memory.
 NOISE_KB = 16384
-#: What the second kernel of a guest is booted with, and a crash kernel besides.
-CMDLINE = "console=ttyS0 quiet panic=-1 tsc=reliable reboot=t"
+#: What the second kernel of a guest is booted with, and a crash kernel besides. Whether the timer
+#: works, a loaded host may answer too late.
+CMDLINE = "console=ttyS0 quiet panic=-1 tsc=reliable reboot=t no_timer_check"
 CRASH_CMDLINE = f"{CMDLINE} nr_cpus=1 irqpoll"
+#: Half of MEMORY is added behind boot, and what user space keeps comes to lie there.
+DEFERRED = "mem=1G deferred_mem.mode=kernel deferred_mem.movablecore=100%"
+ADDED = "poke await added /sys/kernel/deferred_mem_init/state complete"
 LOAD = {"kexec_load": "-c", "kexec_file_load": "-s"}
 _TIMEOUT_S = 1500.0
 
@@ -46,6 +50,7 @@ class Crash:
         load: the system call that loads the crash kernel.
         config: name of the kernel's config.
         stale: whether memory is full of what looks like struct pages before the kernel boots.
+        deferred: whether half of the memory is added by the kernel behind boot, as movable memory.
     """
 
     flavour: str
@@ -53,6 +58,7 @@ class Crash:
     load: str = "kexec_file_load"
     config: str = "users"
     stale: bool = False
+    deferred: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,14 @@ class Dump:
 
     record: Record
     core: Path
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One of two kernels that run one after the other: its parameters, and guest programs."""
+
+    cmdline: str
+    programs: tuple[str, ...]
 
 
 class Crashes:
@@ -95,8 +109,9 @@ class Crashes:
             image,
             wanted,
             clock="wall",
-            cmdline=f"crashkernel=256M {mode}".strip(),
+            cmdline=f"crashkernel=256M {DEFERRED if crash.deferred else mode}".strip(),
             guest=[
+                *([ADDED] if crash.deferred else []),
                 f"dump keep {KEPT_MIB}",
                 f"dump log '{LOG_LINE}'",
                 load("-p", crash.load, f"{CRASH_CMDLINE} {mode}"),
@@ -317,32 +332,65 @@ def test_the_debug_kernel_is_dumped(crashes: Crashes) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("load", LOAD)
+def test_memory_added_behind_boot_is_dumped(crashes: Crashes, load: str) -> None:
+    dump = crashes(Crash("flatboot", mode=None, load=load, deferred=True))
+    check(dump)
+    added = sum(
+        np.count_nonzero(pages[:, 0] == MARK)
+        for physical, pages in Core(dump.core).pages()
+        if physical >= 1 << 30
+    )
+    assert added > (KEPT_MIB << 20) // PAGE, "little of what is kept lies in added memory"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("config", ["users", "debug"])
+def test_kexec_adds_the_memory_again(
+    kernels: Callable[[str, str], KernelImage], tmp_path: Path, config: str
+) -> None:
+    """The next kernel finds what mem= hides from it, although this one had it all."""
+    stage = Stage(DEFERRED, (ADDED, "poke show zones /proc/zoneinfo"))
+    call = "kexec_file_load"
+    record = chain(kernels("flatboot", config), tmp_path, call, MEMORY, stage, stage)
+    assert record.results["await.added"] == "ok"
+    # All of the second half but the last memory block, of which the firmware keeps a part.
+    assert zones(record.files["zones"])[0, "Movable"].present * PAGE == (1 << 30) - (1 << 27)
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("call", LOAD)
 @pytest.mark.parametrize("config", ["users", "debug"])
 @pytest.mark.parametrize("first", ["lazy", "wait"])
 def test_kexec_into_a_lazy_kernel(
     kernels: Callable[[str, str], KernelImage], tmp_path: Path, first: str, config: str, call: str
 ) -> None:
-    record = chain(kernels("flatboot", config), tmp_path, call, first, "lazy")
+    stages = (
+        Stage(f"deferred_init={first}", ("fill 4k 1",)),
+        Stage("deferred_init=lazy", ("fill 4k 1", "poke drain flags /proc/kpageflags")),
+    )
+    record = chain(kernels("flatboot", config), tmp_path, call, "1G", *stages)
     assert record.meminfo["Deferred"] > 0
     assert record.results["fill.bad_words"] == "0"
     assert record.results["fill.still_deferred"] == "0"
 
 
-def chain(image: KernelImage, folder: Path, call: str, first: str, second: str) -> Record:
-    """Boot *image*, dirty its memory, and boot it again by kexec; the record of the second boot."""
+def chain(
+    image: KernelImage, folder: Path, call: str, memory: str, first: Stage, second: Stage
+) -> Record:
+    """Boot *image*, and boot it again by kexec; the record of the second boot."""
     record = boot.boot(
         image,
-        machine(memory="1G"),
+        machine(memory=memory),
         clock="wall",
-        cmdline=f"deferred_init={first}",
+        cmdline=first.cmdline,
         guest=[
-            "fill 4k 1",
-            load("-l", call, f"{CMDLINE} deferred_init={second}"),
+            *first.programs,
+            load("-l", call, f"{CMDLINE} {second.cmdline}"),
             "kexec -e -x",
         ],
         timeout_s=_TIMEOUT_S,
-        files=second_kernel(image, ["fill 4k 1", "poke drain flags /proc/kpageflags"], folder),
+        files=second_kernel(image, second.programs, folder),
     )
     assert_no_splat(record.console)
     assert record.console.count("flatboot: mark=") == 2

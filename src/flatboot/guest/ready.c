@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Wait until the kernel has said that it initialised its deferred pages, and
- * tell when that was.
+ * Wait until the kernel has said that its memory is ready, and tell when that
+ * was.
  *
- *	ready
+ *	ready		it has initialised its deferred pages
+ *	ready added	it has added what mem= hid
  *
  * Results:
  *	ready.ticks	the raw counter
- *	ready.age_us	microseconds before it at which the memory map was ready
+ *	ready.age_us	microseconds before it at which the memory was ready
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,17 +20,19 @@
 #include "files.h"
 #include "guest.h"
 
-#define MESSAGE "deferred pages initialised"
-#define NOW "flatboot: ready has found the end of deferred pages"
+#define NOW "flatboot: ready has found what it waited for"
 
-int main(void)
+int main(int argc, char **argv)
 {
+	const char *message = "deferred pages initialised";
 	long long said = -1, stamp;
 	uint64_t ticks = 0;
 	char record[8192];
 	ssize_t got;
 	int fd = open("/dev/kmsg", O_RDWR);
 
+	if (argc > 1 && !strcmp(argv[1], "added"))
+		message = "MiB added in";
 	if (fd < 0)
 		fail("/dev/kmsg");
 	for (;;) {
@@ -43,7 +46,7 @@ int main(void)
 			continue;
 		if (strstr(record, NOW))
 			break;
-		if (!strstr(record, MESSAGE))
+		if (!strstr(record, message))
 			continue;
 		/* Mainline says it once a node: the last one counts. */
 		if (said < 0) {
