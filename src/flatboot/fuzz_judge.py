@@ -21,7 +21,7 @@ _EXPECTED = re.compile(
     r"page dumped because: (?:unmovable page|migration failure|isolation failed)"
 )
 #: The nodes that an allocation was limited to: those a block's pages may move to, when it goes.
-_LIMITED = re.compile(r"page allocation failure: .*\bnodemask=([\d,-]+)")
+_LIMITED = re.compile(r"page allocation failure: .*\bnodemask=(\d+(?:[,-]\d+)*)")
 #: Kinds of splats that stock may have as well, and of lines that come with any splat.
 _EXCUSED, _ATTENDANTS = ("allocation", "page"), ("tainted", "trace")
 

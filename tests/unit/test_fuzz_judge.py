@@ -158,7 +158,7 @@ def test_a_splat_is_found_and_a_block_that_has_to_stay_is_none() -> None:
 
 
 OFFLINE = """\
-[   11.3] churn: page allocation failure: order:0, mode:0x44cca(GFP_KERNEL), nodemask=0
+[   11.3] churn: page allocation failure: order:0, mode:0x44cca(GFP_KERNEL), nodemask=0,cpuset=/
 [   11.4] CPU: 0 UID: 0 PID: 72 Comm: churn Not tainted 7.3.4 #1
 [   11.5] Call Trace:
 """
