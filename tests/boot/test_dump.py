@@ -345,13 +345,13 @@ def test_memory_added_behind_boot_is_dumped(crashes: Crashes, load: str) -> None
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("call", LOAD)
 @pytest.mark.parametrize("config", ["users", "debug"])
 def test_kexec_adds_the_memory_again(
-    kernels: Callable[[str, str], KernelImage], tmp_path: Path, config: str
+    kernels: Callable[[str, str], KernelImage], tmp_path: Path, config: str, call: str
 ) -> None:
     """The next kernel finds what mem= hides from it, although this one had it all."""
     stage = Stage(DEFERRED, (ADDED, "poke show zones /proc/zoneinfo"))
-    call = "kexec_file_load"
     record = chain(kernels("flatboot", config), tmp_path, call, MEMORY, stage, stage)
     assert record.results["await.added"] == "ok"
     # All of the second half but the last memory block, of which the firmware keeps a part.

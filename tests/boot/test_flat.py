@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from guests import BLOCKS, DEFERRED, HUGE_2M, LAST_BLOCK, Ask, Guests, free_pages, meminfo
+
+from flatboot import borrowed
 
 #: What a kernel may use more at one time than at another.
 NOISE_PAGES = 1024
@@ -63,6 +68,49 @@ def test_memory_blocks_are_registered_behind_boot(
     assert ours.results["await.listed"] == "ok"
     assert ours.files["zones"] == stock.files["zones"]
     assert ours.files["state"].strip() == "online"
+
+
+#: Lists the memory blocks as programs do: they ask for the size of a block first.
+LIST = f"""
+cat {BLOCKS}block_size_bytes
+for block in {BLOCKS}memory*; do
+	echo block ${{block##*/}} $(cat $block/state $block/valid_zones) $(cd $block; echo node*)
+done
+for node in /sys/devices/system/node/node*; do
+	echo ${{node##*/}} $(cd $node; echo memory*)
+done
+"""
+
+
+def test_who_lists_memory_blocks_finds_all(guests: Guests, tmp_path: Path) -> None:
+    """Also right after boot, and those where nodes meet inside a block."""
+    script = tmp_path / "list"
+    script.write_text(LIST)
+    files = (*borrowed.files("busybox").items(), ("list", script))
+    programs = ("busybox sh /list",)
+    listed = []
+    for flavour, mode in (("stock", None), ("flatboot", "lazy")):
+        record = guests(Ask(flavour, "4098M", programs, mode, cpus=2, nodes=2, files=files))
+        listed.append(re.findall(r"^(?:block|node\d) .*$", record.console, re.MULTILINE))
+    assert listed[0] == listed[1]
+    assert "block memory32 online none node0 node1" in listed[1]
+    assert len(listed[1]) == 33 + 2
+
+
+@pytest.mark.parametrize("config", ["users", pytest.param("debug", marks=pytest.mark.long)])
+def test_bad_pages_of_a_block_that_is_not_registered_are_counted(
+    guests: Guests, config: str
+) -> None:
+    """A block with a bad page does not get online again: so it is on stock."""
+    block = f"{BLOCKS}memory40/state"
+    programs = (
+        f"poke write broken {BLOCKS}hard_offline_page {40 * (128 << 20) + (64 << 20):#x}",
+        f"poke write offline {block} offline",
+        f"poke write online {block} online",
+    )
+    record = guests(Ask("flatboot", "4G", programs, "lazy", config=config))
+    assert record.results["write.broken"] == record.results["write.offline"] == "ok"
+    assert record.results["write.online"] == "EHWPOISON"
 
 
 def test_memory_in_many_ranges_is_registered(guests: Guests) -> None:

@@ -6,15 +6,16 @@
  * and links, and nobody but user space and memory hotplug looks at them. With
  * deferred_init=lazy or background, the blocks that were there at boot are
  * registered when the system is up, by a thread of the lowest priority. Memory
- * hotplug, which looks blocks up, finds all of them: the first look-up registers
- * what is left.
+ * hotplug, which looks blocks up and changes zones, memory failure, which counts bad
+ * pages of a block, and user space, which asks for the size of a block before it lists
+ * them, find all of them: the first of these registers what is left.
  */
 #include <linux/deferred_init.h>
 #include <linux/init.h>
 #include <linux/kthread.h>
 #include <linux/memblock.h>
 #include <linux/memory.h>
-#include <linux/memory-failure.h>
+#include <linux/mmzone.h>
 #include <linux/mutex.h>
 #include <linux/node.h>
 #include <linux/sched.h>
@@ -41,37 +42,8 @@ static unsigned int boot_ranges_nr __initdata;
 static unsigned int boot_blocks_nr;
 /* The first range with blocks left; boot_blocks_nr when all are registered. */
 static unsigned int boot_blocks_first;
-/* Held while a block is registered; taken inside device_hotplug_lock. */
+/* Held while a block is registered; taken inside the locks of hotplug. */
 static DEFINE_MUTEX(boot_blocks_mutex);
-
-#ifdef CONFIG_MEMORY_FAILURE
-/*
- * Count the pages of a block that turned out to be bad before it was there. Some that
- * turn bad while it is registered are counted already: so it is all of them.
- */
-static void memory_late_count_bad(unsigned long block_id)
-{
-	unsigned long nr_pages = PHYS_PFN(memory_block_size_bytes());
-	unsigned long start_pfn = block_id * nr_pages;
-	unsigned long pfn, nr_bad = 0;
-	struct page *page;
-
-	if (!atomic_long_read(&num_poisoned_pages))
-		return;
-	/* A page is marked and counted under the lock. */
-	guard(mutex)(&mf_mutex);
-	for (pfn = start_pfn; pfn < start_pfn + nr_pages; pfn++) {
-		page = pfn_to_online_page(pfn);
-		if (page && PageHWPoison(page))
-			nr_bad++;
-	}
-	memblk_nr_poison_set(start_pfn, nr_bad);
-}
-#else
-static void memory_late_count_bad(unsigned long block_id)
-{
-}
-#endif
 
 #ifdef CONFIG_NUMA
 void memory_late_set_nodes(struct memory_block *mem, unsigned long block_id)
@@ -84,6 +56,19 @@ void memory_late_set_nodes(struct memory_block *mem, unsigned long block_id)
 	}
 }
 #endif
+
+/* A section whose memory map could not be had is absent, although memblock has it. */
+static bool memory_late_present(unsigned long block_id)
+{
+	unsigned long nr = pfn_to_section_nr(PHYS_PFN(memory_block_size_bytes()) * block_id);
+	unsigned long end_nr = nr + memory_block_size_bytes() / (PAGES_PER_SECTION * PAGE_SIZE);
+
+	for (; nr < end_nr; nr++) {
+		if (present_section_nr(nr))
+			return true;
+	}
+	return false;
+}
 
 /* Register a block with all its nodes; 1 if there are more, 0 if not, or an error. */
 static int memory_late_next(void)
@@ -98,11 +83,12 @@ static int memory_late_next(void)
 		return 0;
 	block_id = boot_blocks[first].next;
 	for (i = first; i < boot_blocks_nr && boot_blocks[i].next == block_id; i++) {
+		if (!memory_late_present(block_id))
+			continue;
 		ret = memory_block_add_boot(block_id, boot_blocks[i].nid);
 		if (ret)
 			return ret;
 	}
-	memory_late_count_bad(block_id);
 	while (i-- > first)
 		boot_blocks[i].next++;
 	while (first < boot_blocks_nr && boot_blocks[first].next >= boot_blocks[first].end)
@@ -188,8 +174,8 @@ static int __init memory_late_init(void)
 	if (!memory_late_pending())
 		return 0;
 	task = kthread_run(memory_late_thread, NULL, "memory_late");
-	if (IS_ERR(task))
-		memory_late_complete();
+	if (IS_ERR(task) && memory_late_complete())
+		pr_warn("memory blocks are registered when one is looked up\n");
 	return 0;
 }
 late_initcall(memory_late_init);

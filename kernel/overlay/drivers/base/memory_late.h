@@ -2,6 +2,7 @@
 #ifndef _BASE_MEMORY_LATE_H
 #define _BASE_MEMORY_LATE_H
 
+#include <linux/memory_late.h>
 #include <linux/types.h>
 
 struct memory_block;
@@ -23,15 +24,6 @@ bool memory_late_defer(void);
  */
 bool memory_late_pending(void);
 
-/**
- * memory_late_complete - register what is left
- *
- * Context: process context, may sleep; device_hotplug_lock may be held.
- * Return: 0, or the error that leaves some out: they are online all the same, and who
- * walks memory blocks must not take them for absent.
- */
-int memory_late_complete(void);
-
 #ifdef CONFIG_NUMA
 /**
  * memory_late_set_nodes - tell a block of boot memory its nodes, and with them its zone
@@ -50,9 +42,6 @@ static inline void memory_late_set_nodes(struct memory_block *mem, unsigned long
 /* Registers a block of boot memory, which may be there already, under its node. */
 int memory_block_add_boot(unsigned long block_id, int nid);
 
-/* Sets how many pages of the block with @pfn are bad; mf_mutex is held. */
-void memblk_nr_poison_set(unsigned long pfn, long nr);
-
 #else
 
 static inline bool memory_late_defer(void)
@@ -67,11 +56,6 @@ static inline void memory_late_set_nodes(struct memory_block *mem, unsigned long
 static inline bool memory_late_pending(void)
 {
 	return false;
-}
-
-static inline int memory_late_complete(void)
-{
-	return 0;
 }
 
 #endif
