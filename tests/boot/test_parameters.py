@@ -41,9 +41,22 @@ BITMAPS_KB = 16
 @pytest.mark.parametrize("parameters", PARAMETERS)
 def test_no_memory_is_lost(guests: Guests, parameters: str) -> None:
     lazy, waited = (
-        guests(Ask("flatboot", "2G", PROGRAMS, mode, cpus=2, nodes=2, cmdline=parameters))
+        guests(
+            Ask(
+                "flatboot",
+                "2G",
+                PROGRAMS,
+                mode,
+                cpus=2,
+                nodes=2,
+                config="users",
+                cmdline=parameters,
+            )
+        )
         for mode in ("lazy", "wait")
     )
+    nodes = sum(path.startswith("/sys/devices/system/node/") for path in lazy.files)
+    assert nodes == (4 if "numa=fake=4" in parameters else 2)
     lost = waited.meminfo["MemTotal"] - lazy.meminfo["MemTotal"]
     assert 0 <= lost <= BITMAPS_KB
     after = meminfo(lazy.files["after"])
