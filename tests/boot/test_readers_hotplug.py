@@ -46,6 +46,7 @@ ADDED: dict[str, tuple[str, ...]] = {"online_kernel": (), "online_movable": REMO
 def test_memory_added_beside_a_lazy_zone(guests: Guests, online: str) -> None:
     programs = (
         "poke show before /proc/meminfo",
+        f"poke show zone {BLOCKS}memory{FIRST_BLOCK}/valid_zones",
         f"poke show remaining {DEFERRED}remaining_kb",
         "poke drain flags /proc/kpageflags",
         "poke write compact /proc/sys/vm/compact_memory 1",
@@ -65,6 +66,7 @@ def test_memory_added_beside_a_lazy_zone(guests: Guests, online: str) -> None:
         )
     )
     before, after = (meminfo(record.files[name])["MemTotal"] for name in ("before", "after"))
+    assert record.files["zone"].strip() == ("Movable" if ADDED[online] else "Normal")
     assert int(record.files["remaining"]) > 0
     assert before - after == (DIMM_KB if ADDED[online] else 0)
     kept = zones(record.files["zones"])

@@ -111,7 +111,7 @@ def stress(
 
 
 def test_a_minute_of_stress(guests: Guests, tmp_path: Path) -> None:
-    stress(tmp_path, guests, "1G", QUICK, "sequential", 1)
+    stress(tmp_path, guests, "1G", QUICK, "sequential", 60 // len(QUICK))
 
 
 @pytest.mark.long
