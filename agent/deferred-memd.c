@@ -96,14 +96,12 @@ static void read_plan(void)
 
 	if (!read_text(BLOCKS "block_size_bytes", text, sizeof(text)))
 		give_up("/sys/%sblock_size_bytes: %s: is memory hotplug built "
-			"in, "
-			"and /sys mounted?",
+			"in, and /sys mounted?",
 			BLOCKS, strerror(errno));
 	block_size = strtoull(text, NULL, 16);
 	if (!read_text(DIRECTORY "plan", text, sizeof(text)))
 		give_up("/sys/%splan: %s: boot with mem= and "
-			"deferred_mem.mode=auto "
-			"or user",
+			"deferred_mem.mode=auto or user",
 			DIRECTORY, strerror(errno));
 	while ((line = strsep(&rest, "\n")) && *line) {
 		struct range *range = ranges + nr_ranges;
@@ -114,8 +112,7 @@ static void read_plan(void)
 		if (sscanf(line, "%llx-%llx %d %7s", &range->start, &range->end,
 			   &range->node, range->zone) != 4)
 			give_up("/sys/%splan holds what this version does not "
-				"know: "
-				"%s",
+				"know: %s",
 				DIRECTORY, line);
 		nr_ranges++;
 	}

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# Starts deferred-memd beside the rest of the boot; it survives the switch of the root.
+# Starts deferred-memd beside the rest of the boot; it survives the switch of the root. Both
+# initramfs-tools, which asks what has to run before, and dracut, which does not, run this.
 if [ "$1" = prereqs ]; then
 	exit 0
 fi
