@@ -26,6 +26,26 @@ def slow_touches(touched: dict[str, int], slow: int) -> int:
     return sum(n for name, n in touched.items() if name.startswith("2^") and int(name[2:]) >= slow)
 
 
+#: A MiB every 10 ms and a bit, which leaves the CPU idle most of the time.
+STEADY = (
+    "poke show before /proc/vmstat",
+    "latency 2048 4k 1 10",
+    "poke show vmstat /proc/vmstat",
+)
+
+
+def test_who_reads_memory_steadily_finds_it_initialised(guests: Guests) -> None:
+    """The thread has done it before, but for the first round and those that find the CPU busy."""
+    record = guests(Ask("flatboot", "4G", STEADY, "lazy"))
+    before, after = (vmstat(record.files[when]) for when in ("before", "vmstat"))
+    by_demand, by_thread = (
+        after[f"deferred_init_{who}"] - before[f"deferred_init_{who}"]
+        for who in ("demand", "background")
+    )
+    assert by_demand + by_thread > 1500 * 256
+    assert by_demand <= (by_demand + by_thread) // 8
+
+
 def test_growth_makes_no_touch_slow(guests: Guests) -> None:
     """The slow touches of stock, which fill a CPU's list with 2,016 pages, are all there are."""
     stock = results(guests(Ask("stock", "4G", PROGRAMS)), "latency.")

@@ -7,7 +7,7 @@ initialised is all ones on the debug kernel, which complains where it reads the 
 from __future__ import annotations
 
 import pytest
-from guests import DEFERRED, HUGE_1G, Guests, meminfo
+from guests import DEFERRED, HUGE_1G, Guests, meminfo, vmstat
 from readers import MEMORY, PENDING, PENDING_OF_NODE_1, answer, lazy
 
 from flatboot import units
@@ -36,6 +36,8 @@ DAMON_SETUP = {
     f"{DAMON}0/state": "on",
 }
 DAMON_STATS = {f"{DAMON}0/state": "update_schemes_stats"}
+DAMON_STAT = "/sys/module/damon_stat/parameters/"
+KFENCE = "/sys/module/kfence/parameters/sample_interval"
 WALKED = {
     "kpagecount": "/proc/kpagecount",
     "kpageflags": "/proc/kpageflags",
@@ -64,6 +66,7 @@ WALK = lazy(
     f"pages raw before {PENDING}",
     f"pages raw other_before {PENDING_OF_NODE_1}",
     *writes("damon", DAMON_SETUP),
+    f"poke write stat_on {DAMON_STAT}enabled Y",
     *(f"poke drain {label} {path}" for label, path in WALKED.items()),
     "pages idle all",
     *(f"poke write {label} {path} {text}" for label, (path, text) in ASKED.items()),
@@ -71,6 +74,9 @@ WALK = lazy(
     f"poke show tried {SCHEME}stats/sz_tried",
     f"poke show applied {SCHEME}stats/sz_applied",
     f"poke write damon_off {DAMON}0/state off",
+    f"poke show bandwidth {DAMON_STAT}estimated_memory_bandwidth",
+    f"poke show idle {DAMON_STAT}memory_idle_ms_percentiles",
+    f"poke write stat_off {DAMON_STAT}enabled N",
     "pages kcore all",
     f"pages devmem pending {PENDING}",
     f"pages raw after {PENDING}",
@@ -130,6 +136,12 @@ def test_damon_physical_monitoring(walked: Record) -> None:
     assert int(walked.files["tried"]) >= units.size(MEMORY)
 
 
+def test_damon_stat(walked: Record) -> None:
+    """It tells how long memory was idle, for each percent of it."""
+    assert answer(walked, "write.stat_on") == answer(walked, "write.stat_off") == "ok"
+    assert any(map(int, walked.files["idle"].split(",")))
+
+
 def test_kcore(walked: Record) -> None:
     assert answer(walked, "kcore.all.own") == "1"
     assert int(walked.results["kcore.all.pages"]) >= PAGES // 16 - 64
@@ -140,7 +152,11 @@ def test_dev_mem(walked: Record) -> None:
     assert answer(walked, "devmem.pending") == "EPERM"
 
 
-PAGE_EXT = {"page_owner": "page_owner=on", "page_table_check": "page_table_check=on"}
+PAGE_EXT = {
+    "page_owner": "page_owner=on",
+    "page_table_check": "page_table_check=on",
+    "profiling": "sysctl.vm.mem_profiling=1",
+}
 
 
 @pytest.mark.long
@@ -167,6 +183,7 @@ CHECKS = {
     "slub_debug": "slub_debug=FZPU",
     "init_on_free": "init_on_alloc=1 init_on_free=1",
     "shuffle": "page_alloc.shuffle=1",
+    "compressed_profiling": "sysctl.vm.mem_profiling=1,compressed",
 }
 
 
@@ -214,3 +231,45 @@ def test_contiguous_allocations(guests: Guests, source: str) -> None:
     assert record.files["some"].strip() == str(count)
     assert record.files["none"].strip() == "0"
     assert meminfo(record.files["after"])["MemTotal"] == record.meminfo["MemTotal"]
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_late_pool_of_kfence(guests: Guests) -> None:
+    """Turned on when the system runs, it takes contiguous pages for its pool."""
+    record = guests(
+        lazy(
+            f"poke show before {DEFERRED}remaining_kb",
+            f"poke write on {KFENCE} 10",
+            "poke show stats /sys/kernel/debug/kfence/stats",
+            f"poke show during {DEFERRED}remaining_kb",
+            "fill 4k 2",
+            memory="1G",
+        )
+    )
+    assert answer(record, "write.on") == "ok"
+    assert "enabled: 1" in record.files["stats"]
+    assert 0 < int(record.files["during"]) < int(record.files["before"])
+    assert record.results["fill.bad_words"] == "0"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_multi_generation_lru(guests: Guests) -> None:
+    record = guests(
+        lazy(
+            "poke write on /sys/kernel/mm/lru_gen/enabled y",
+            "poke write swap /sys/block/zram0/disksize 256M",
+            "swap /dev/zram0",
+            "poke write age0 /sys/kernel/debug/lru_gen '+ 0 0 3'",
+            "poke write age1 /sys/kernel/debug/lru_gen '+ 0 1 3'",
+            "poke drain walked /sys/kernel/debug/lru_gen_full",
+            "fill 4k 2",
+            "poke show vmstat /proc/vmstat",
+            memory="1G",
+        )
+    )
+    assert {answer(record, f"write.{label}") for label in ("on", "age0", "age1")} == {"ok"}
+    assert int(record.results["fill.deferred_before"]) > 0
+    assert vmstat(record.files["vmstat"])["pgsteal_kswapd"] > 0
+    assert record.results["fill.bad_words"] == "0"

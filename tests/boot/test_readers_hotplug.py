@@ -38,19 +38,25 @@ REMOVAL = (
     *(f"poke write off{n} {BLOCKS}memory{FIRST_BLOCK + n}/state offline" for n in range(8)),
     "poke write eject /sys/bus/acpi/devices/PNP0C80:00/eject 1",
 )
-#: How added memory gets online, and what is done to the first DIMM then.
-ADDED: dict[str, tuple[str, ...]] = {"online_kernel": (), "online_movable": REMOVAL}
+#: How added memory gets online, what is done to the first DIMM then, and in which zone it is.
+ADDED: dict[str, tuple[str, tuple[str, ...], str]] = {
+    "kernel": ("online_kernel", (), "Normal"),
+    "movable": ("online_movable", REMOVAL, "Movable"),
+    "taken from the lazy zone": ("online_kernel", REMOVAL, "Normal"),
+}
 
 
-@pytest.mark.parametrize("online", ADDED)
-def test_memory_added_beside_a_lazy_zone(guests: Guests, online: str) -> None:
+@pytest.mark.parametrize("case", ADDED)
+def test_memory_added_beside_a_lazy_zone(guests: Guests, case: str) -> None:
+    online, removal, zone = ADDED[case]
     programs = (
         "poke show before /proc/meminfo",
         f"poke show zone {BLOCKS}memory{FIRST_BLOCK}/valid_zones",
         f"poke show remaining {DEFERRED}remaining_kb",
         "poke drain flags /proc/kpageflags",
         "poke write compact /proc/sys/vm/compact_memory 1",
-        *ADDED[online],
+        *removal,
+        f"poke show still {DEFERRED}remaining_kb",
         "poke drain flags_after /proc/kpageflags",
         f"poke write all {DEFERRED}complete 1",
         "poke show after /proc/meminfo",
@@ -66,9 +72,9 @@ def test_memory_added_beside_a_lazy_zone(guests: Guests, online: str) -> None:
         )
     )
     before, after = (meminfo(record.files[name])["MemTotal"] for name in ("before", "after"))
-    assert record.files["zone"].strip() == ("Movable" if ADDED[online] else "Normal")
-    assert int(record.files["remaining"]) > 0
-    assert before - after == (DIMM_KB if ADDED[online] else 0)
+    assert record.files["zone"].strip() == zone
+    assert 0 < int(record.files["still"]) <= int(record.files["remaining"])
+    assert before - after == (DIMM_KB if removal else 0)
     kept = zones(record.files["zones"])
     assert sum(zone.managed for zone in kept.values()) * 4 == after
     assert all(zone.deferred == 0 for zone in kept.values())

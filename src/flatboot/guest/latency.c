@@ -2,10 +2,11 @@
 /*
  * Touch MIB of fresh memory page by page, and tell how long each touch took.
  *
- *	latency MIB [4k|thp [THREADS]]
+ *	latency MIB [4k|thp [THREADS [PAUSE]]]
  *
  * Each of THREADS threads is pinned to a CPU of its own and touches its share.
- * With thp the pages are huge ones.
+ * With thp the pages are huge ones. After each MiB a thread sleeps for PAUSE
+ * milliseconds.
  *
  * Results, times in ticks of the raw counter:
  *	latency.pages	pages touched
@@ -22,10 +23,12 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <time.h>
 
 #include "guest.h"
 
 enum { PAGE = 4096, HUGE = 2 << 20, CLASSES = 64, MOST_THREADS = 64 };
+enum { MIB = 1 << 20, MS_IN_NS = 1000000 };
 
 struct share {
 	char *from, *to;
@@ -48,6 +51,7 @@ static void relax(void)
 }
 
 static unsigned long step = PAGE;
+static struct timespec pause_time;
 static pthread_barrier_t begin;
 
 static void pin(int cpu)
@@ -94,6 +98,8 @@ static void *touch(void *argument)
 		}
 		before = after;
 		relax();
+		if (pause_time.tv_nsec && (at - share->from) % MIB == 0)
+			nanosleep(&pause_time, NULL);
 	}
 	return NULL;
 }
@@ -118,15 +124,17 @@ int main(int argc, char **argv)
 	unsigned long size = argc > 1 ? strtoul(argv[1], NULL, 10) << 20 : 0;
 	int huge = argc > 2 && !strcmp(argv[2], "thp");
 	int threads = argc > 3 ? atoi(argv[3]) : 1;
+	int pause_ms = argc > 4 ? atoi(argv[4]) : 0;
 	pthread_t others[MOST_THREADS];
 	unsigned long part;
 	char *memory;
 
 	if (size == 0 || threads < 1 || threads > MOST_THREADS ||
-	    (argc > 2 && !huge && strcmp(argv[2], "4k"))) {
-		fprintf(stderr, "usage: latency MIB [4k|thp [THREADS]]\n");
+	    pause_ms < 0 || pause_ms > 999 || (argc > 2 && !huge && strcmp(argv[2], "4k"))) {
+		fprintf(stderr, "usage: latency MIB [4k|thp [THREADS [PAUSE]]]\n");
 		return 2;
 	}
+	pause_time.tv_nsec = (long)pause_ms * MS_IN_NS;
 	step = huge ? HUGE : PAGE;
 	memory = map(size, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 	part = size / threads / step * step;
