@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from guests import BLOCKS, Ask, Guests, meminfo, vmstat, zones
+from monitors import monitor
 
 from flatboot import arches, borrowed, cprogram
 from flatboot.record import Record
@@ -357,3 +358,26 @@ def test_added_blocks_go_offline_and_come_back(guests: Guests) -> None:
     assert record.results["write.offline"] == record.results["write.online"] == "ok"
     less, again = (meminfo(record.files[name])["MemTotal"] for name in ("less", "again"))
     assert again - less == BLOCK // 1024
+
+
+def test_suspend_to_idle(guests: Guests, tmp_path: Path) -> None:
+    """The power button wakes the machine; what was added is still there, and can be filled."""
+    with monitor(tmp_path, "system_powerdown\n", every_s=3) as button:
+        record = guests(
+            added(
+                "3G",
+                "deferred_mem.mode=kernel",
+                AWAIT,
+                "poke show before /proc/meminfo",
+                "poke write sleep /sys/power/state freeze",
+                "poke show after /proc/meminfo",
+                "fill 4k 1 once",
+                config="users",
+                arguments=button,
+            )
+        )
+    assert record.results["write.sleep"] == "ok"
+    assert "PM: suspend exit" in record.log
+    before, after = (meminfo(record.files[when])["MemTotal"] for when in ("before", "after"))
+    assert before == after > 5 << 19
+    assert record.results["fill.bad_words"] == "0"

@@ -5,13 +5,11 @@ The tests are named after the rows of docs/struct-page-readers.md.
 
 from __future__ import annotations
 
-import contextlib
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from guests import BLOCKS, DEFERRED, Guests, meminfo, vmstat, zones
+from monitors import monitor
 from readers import answer, lazy
 
 #: Half of it lies below 4 GiB; the rest ends at 6 GiB, where added memory begins.
@@ -106,25 +104,6 @@ def test_virtio_mem(guests: Guests) -> None:
     assert (1 << 20) - (64 << 10) < grown <= 1 << 20
     assert meminfo(record.files["after"])["MemTotal"] == record.meminfo["MemTotal"]
     assert record.results["move.bad"] == "0"
-
-
-@contextlib.contextmanager
-def monitor(folder: Path, commands: str) -> Iterator[tuple[str, ...]]:
-    """Yield the arguments for a monitor of QEMU that is told *commands* before the guest starts."""
-    for end in ("in", "out"):
-        os.mkfifo(folder / f"monitor.{end}")
-    # Open for both, so that nobody waits for the other end.
-    told = os.open(folder / "monitor.in", os.O_RDWR)
-    try:
-        os.write(told, commands.encode())
-        yield (
-            "-chardev",
-            f"pipe,id=told,path={folder / 'monitor'}",
-            "-mon",
-            "chardev=told,mode=readline",
-        )
-    finally:
-        os.close(told)
 
 
 def test_balloon(guests: Guests, tmp_path: Path) -> None:
