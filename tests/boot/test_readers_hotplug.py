@@ -36,17 +36,18 @@ REMOVAL = (
     *(f"poke write off{n} {BLOCKS}memory{FIRST_BLOCK + n}/state offline" for n in range(8)),
     "poke write eject /sys/bus/acpi/devices/PNP0C80:00/eject 1",
 )
-#: How added memory gets online, what is done to the first DIMM then, and in which zone it is.
-ADDED: dict[str, tuple[str, tuple[str, ...], str]] = {
-    "kernel": ("online_kernel", (), "Normal"),
-    "movable": ("online_movable", REMOVAL, "Movable"),
-    "taken from the lazy zone": ("online_kernel", REMOVAL, "Normal"),
+#: How many DIMMs there are, how they get online, what is done to the first one then, and in which
+#: zone it is. In a zone of the kernel the memory map of a second one would lie in the first.
+ADDED: dict[str, tuple[int, str, tuple[str, ...], str]] = {
+    "kernel": (2, "online_kernel", (), "Normal"),
+    "movable": (2, "online_movable", REMOVAL, "Movable"),
+    "taken from the lazy zone": (1, "online_kernel", REMOVAL, "Normal"),
 }
 
 
 @pytest.mark.parametrize("case", ADDED)
 def test_memory_added_beside_a_lazy_zone(guests: Guests, case: str) -> None:
-    online, removal, zone = ADDED[case]
+    dimms, online, removal, zone = ADDED[case]
     programs = (
         "poke show before /proc/meminfo",
         f"poke show zone {BLOCKS}memory{FIRST_BLOCK}/valid_zones",
@@ -66,7 +67,7 @@ def test_memory_added_beside_a_lazy_zone(guests: Guests, case: str) -> None:
             *programs,
             memory=MEMORY,
             cmdline=f"memhp_default_state={online}",
-            arguments=(*ROOM, *dimm(0, 1), *dimm(1, 1)),
+            arguments=(*ROOM, *(word for index in range(dimms) for word in dimm(index, 1))),
         )
     )
     before, after = (meminfo(record.files[name])["MemTotal"] for name in ("before", "after"))
