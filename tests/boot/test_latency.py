@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
 from guests import BLOCKS, LAST_BLOCK, Ask, Guests, results, vmstat
 
 #: A touch is slow from here on, as a power of two of instructions: a block of 1,024 struct pages is
 #: below, so that growth alone makes no touch slow and, as it has interrupts as the caller has them,
 #: never keeps them off for longer.
 SLOW = 15
+#: No touch may take more instructions.
+WORST = 2_000_000
 #: Slow touches that timer ticks may cause in one boot.
 CHANCE = 8
 #: A touch in which the CPU went to a kernel thread for a while says nothing of growth and is left
@@ -54,6 +57,14 @@ def test_growth_makes_no_touch_slow(guests: Guests) -> None:
     assert max(lazy["left_out"], stock["left_out"]) <= stock["pages"] // RARE
     assert slow_touches(lazy, SLOW) <= slow_touches(stock, SLOW) + CHANCE
     assert lazy["worst"] <= stock["worst"] + 2**SLOW
+
+
+@pytest.mark.parametrize(("size", "cpus"), [("thp", 1), ("4k", 2), ("thp", 2)])
+def test_no_touch_takes_long(guests: Guests, size: str, cpus: int) -> None:
+    """With several CPUs a touch's instructions are those of all meanwhile."""
+    programs = (PROGRAMS[0], f"latency 2048 {size} {cpus}")
+    touched = results(guests(Ask("flatboot", "4G", programs, "lazy", cpus=cpus)), "latency.")
+    assert 0 < touched["worst"] <= WORST
 
 
 def test_each_block_is_a_step_of_its_own(guests: Guests) -> None:

@@ -173,7 +173,6 @@ CHECKS = {
     "slub_debug": "slub_debug=FZPU",
     "init_on_free": "init_on_alloc=1 init_on_free=1",
     "shuffle": "page_alloc.shuffle=1",
-    "compressed_profiling": "sysctl.vm.mem_profiling=1,compressed",
 }
 
 
@@ -181,9 +180,7 @@ CHECKS = {
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("check", CHECKS)
 def test_checks_of_free_memory(guests: Guests, check: str) -> None:
-    record = guests(
-        lazy(f"pages raw before {PENDING}", "fill 4k 2", memory="1G", cmdline=CHECKS[check])
-    )
+    record = guests(lazy("fill 4k 2", memory="1G", cmdline=CHECKS[check]))
     assert record.results["fill.bad_words"] == "0"
     assert int(record.results["fill.deferred_before"]) > 0
     assert record.results["fill.short_deferred"] == "0"
@@ -239,6 +236,39 @@ def test_damon_stat(guests: Guests) -> None:
     )
     assert answer(record, "write.on") == answer(record, "write.off") == "ok"
     assert any(map(int, record.files["idle"].split(",")))
+    assert answer(record, "raw.before") == answer(record, "raw.after") == "poison"
+
+
+#: Modules that act on what DAMON finds: the parameter that tells from which age on memory is cold,
+#: in microseconds, and the one that says how many bytes they tried.
+DAMON_MODULES = {
+    "reclaim": ("min_age", "bytes_reclaim_tried_regions"),
+    "lru_sort": ("cold_min_age", "bytes_lru_sort_tried_cold_regions"),
+}
+#: They work however much memory is free.
+DAMON_ALWAYS = {"wmarks_high": "1000", "wmarks_mid": "1000", "wmarks_low": "0"}
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("module", DAMON_MODULES)
+def test_modules_of_damon(guests: Guests, module: str) -> None:
+    """All memory is cold after a second; free memory is tried, and left as it is."""
+    parameters = f"/sys/module/damon_{module}/parameters/"
+    age, tried = DAMON_MODULES[module]
+    files = {**DAMON_ALWAYS, age: "1000000", "enabled": "Y"}
+    record = guests(
+        lazy(
+            f"pages raw before {PENDING}",
+            *writes("set", {parameters + name: text for name, text in files.items()}),
+            "latency 200 4k 1 100",
+            f"poke show tried {parameters}{tried}",
+            f"poke write off {parameters}enabled N",
+            f"pages raw after {PENDING}",
+        )
+    )
+    assert written(record, "set") == {"ok"}
+    assert int(record.files["tried"]) >= units.size(MEMORY) // 2
     assert answer(record, "raw.before") == answer(record, "raw.after") == "poison"
 
 
