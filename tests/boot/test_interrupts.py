@@ -19,7 +19,7 @@ PROGRAMS = (
 )
 SHOWN = (
     f"poke show longest {TRACING}tracing_max_latency",
-    f"poke show trace {TRACING}trace",
+    f"poke show where {TRACING}trace",
 )
 LOADS = {
     "small pages": ("latency 3072 4k {cpus}",),
@@ -38,5 +38,5 @@ def test_interrupts_are_off_for_a_moment_only(guests: Guests, load: str, cpus: i
     assert record.results["write.tracer"] == record.results["write.reset"] == "ok"
     longest = int(record.files["longest"])
     assert longest > 0
-    if cpus == 1 or TURN not in record.files["trace"]:
+    if cpus == 1 or TURN not in record.files["where"]:
         assert longest <= LIMIT_US
