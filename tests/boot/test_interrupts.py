@@ -9,8 +9,8 @@ from guests import BLOCKS, HUGE_2M, LAST_BLOCK, Ask, Guests
 #: nanosecond here.
 TRACING = "/sys/kernel/tracing/"
 LIMIT_US = 100
-#: Where the emulator may give another CPU its turn, whose instructions count as well: up to 284 were
-#: seen in such a moment, after a boot that had waited for its memory map too.
+#: Where the emulator may give another CPU its turn, whose instructions count as well: up to 284,000
+#: of them were seen, after a boot that had waited for its memory map too.
 TURN = "sysvec_apic_timer_interrupt"
 PROGRAMS = (
     f"poke await listed {BLOCKS}{LAST_BLOCK}/state online",

@@ -56,7 +56,9 @@ NOT_RUN = {
 }
 SHORT = "quick"
 #: Results that differ between two boots of stock, as patterns of their names, and why.
-LUCK: dict[str, str] = {}
+LUCK = {
+    r"transact_test Extra pages \d": "its name counts what other threads did meanwhile",
+}
 #: Seconds that each test may take, and a boot.
 TEST_S, BOOT_S = 1800, 7200.0
 MEMORY = "4G"
@@ -92,25 +94,30 @@ def by_chance(name: str) -> bool:
     return any(re.search(pattern, name) for pattern in LUCK)
 
 
-@pytest.mark.timeout(4 * BOOT_S)
-@pytest.mark.parametrize(
-    "group",
-    [pytest.param(name, marks=[] if name == SHORT else pytest.mark.long) for name in GROUPS],
-)
-def test_same_results_as_stock(kernels: Kernels, group: str) -> None:
+def differences(kernels: Kernels, group: str) -> set[str]:
+    """Return in what a boot of each kernel differs: results, and what ours alone complains of."""
     ours = run(kernels, "flatboot", group, "deferred_init=lazy")
     stock = run(kernels, "stock", group)
     assert ours.meminfo["Deferred"] > 2 << 20
     wanted, found = (kernel_selftests.results(record.files["printed"]) for record in (stock, ours))
     assert len([name for name in wanted if name.startswith("selftests: ")]) >= len(GROUPS[group])
     assert "ok" in wanted.values()
-    different = {
-        name: f"{wanted.get(name)} on stock, {found.get(name)} here"
+    return {
+        f"{name}: {wanted.get(name)} on stock, {found.get(name)} here"
         for name in wanted.keys() | found.keys()
         if wanted.get(name) != found.get(name) and not by_chance(name)
-    }
-    assert not different
-    assert complaints(ours) <= complaints(stock)
+    } | (complaints(ours) - complaints(stock))
+
+
+@pytest.mark.timeout(8 * BOOT_S)
+@pytest.mark.parametrize(
+    "group",
+    [pytest.param(name, marks=[] if name == SHORT else pytest.mark.long) for name in GROUPS],
+)
+def test_same_results_as_stock(kernels: Kernels, group: str) -> None:
+    """Some tests give up after a while, so what a second try does not show is luck."""
+    found = differences(kernels, group)
+    assert not found or not found & differences(kernels, group)
 
 
 def test_every_test_is_run_or_known_not_to_be() -> None:
