@@ -18,10 +18,11 @@ QUICK = (
 )
 #: What the long tests add. Left out: memhotplug, as a page that cannot be moved is dumped on the
 #: console, on stock as well; oom-pipe and mlockmany, which stress-ng itself holds for pathological;
-#: dev-shm, which it takes for broken if it has to kill it, so that it needs luck.
+#: dev-shm, which it takes for broken if it has to kill it, so that it needs luck; madvise, which
+#: has its own pages taken for broken and dies of that when it is slow, on stock as well.
 SLOW = (
     *("vm-addr", "vm-segv", "vm-splice", "mmapaddr", "mmapfixed", "mmapmany", "stackmmap"),
-    *("shm-sysv", "tmpfs", "madvise", "mlock", "munmap", "mprotect", "memthrash"),
+    *("shm-sysv", "tmpfs", "mlock", "munmap", "mprotect", "memthrash"),
     *("mincore", "numa", "pageswap", "physpage", "remap", "rmap", "tlb-shootdown"),
 )
 #: Sizes of what one of them uses, and what holds for all.
