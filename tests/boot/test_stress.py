@@ -44,6 +44,8 @@ verify
 page-in
 metrics
 """
+#: A task that an emulated CPU leaves waiting while it runs many others is not stuck.
+PATIENT = "no_timer_check watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=120"
 #: Ends what would grow until memory is used up (brk, bigheap): a process's data in kB.
 MOST_DATA_KB = 256 << 10
 #: What each test must have initialised at least, in kB.
@@ -92,6 +94,7 @@ def stress(
             cpus=2,
             nodes=2,
             config="debug",
+            cmdline=PATIENT,
             clock="wall",
             files=tuple(files.items()),
         )

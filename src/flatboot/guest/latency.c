@@ -130,8 +130,10 @@ int main(int argc, char **argv)
 	char *memory;
 
 	if (size == 0 || threads < 1 || threads > MOST_THREADS ||
-	    pause_ms < 0 || pause_ms > 999 || (argc > 2 && !huge && strcmp(argv[2], "4k"))) {
-		fprintf(stderr, "usage: latency MIB [4k|thp [THREADS [PAUSE]]]\n");
+	    pause_ms < 0 || pause_ms > 999 ||
+	    (argc > 2 && !huge && strcmp(argv[2], "4k"))) {
+		fprintf(stderr,
+			"usage: latency MIB [4k|thp [THREADS [PAUSE]]]\n");
 		return 2;
 	}
 	pause_time.tv_nsec = (long)pause_ms * MS_IN_NS;
