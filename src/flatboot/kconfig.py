@@ -78,7 +78,8 @@ def resolve(name: str, flavour: str, arch: Arch) -> Config:
     """
     table = _table()
     if name in table:
-        listed: list[str] = [*table[name]["fragments"], *table[name].get(flavour, ())]
+        parts = ("fragments", arch.name, flavour)
+        listed: list[str] = [file for part in parts for file in table[name].get(part, ())]
         folder = paths.kernel_dir() / "configs"
         expanded = [
             folder / file

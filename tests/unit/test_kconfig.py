@@ -29,6 +29,19 @@ def test_fragments_in_order_and_by_flavour(checkout: Path) -> None:
     assert stock.digest != ours.digest
 
 
+def test_fragments_of_an_architecture(checkout: Path) -> None:
+    table = checkout / "kernel/configs/configs.toml"
+    table.write_text(table.read_text() + 'arm64 = ["less.config"]\n')
+    (checkout / "kernel/configs/less.config").write_text("CONFIG_A=n\n")
+    (checkout / "kernel/configs/arm64.config").write_text("CONFIG_X=9\n")
+    there = {
+        name: [file.name for file in kconfig.resolve("bench", "flatboot", arches.load(name)).files]
+        for name in ("arm64", "x86_64")
+    }
+    assert there["arm64"] == ["bench.config", "arm64.config", "less.config", "flatboot.config"]
+    assert there["x86_64"] == ["bench.config", "x86_64.config", "flatboot.config"]
+
+
 def test_unknown_config_lists_what_there_is(checkout: Path) -> None:
     with pytest.raises(UsageError, match="unknown config 'fast': choose one of bench, or give"):
         kconfig.resolve("fast", "stock", arches.load("x86_64"))
