@@ -8,11 +8,12 @@
  * agent in user space may do it; a thread does what no agent did, and is the last to
  * look whether all is there. See Documentation/admin-guide/mm/deferred_mem.rst.
  *
- * deferred_mem_lock is held while a step of memory is added. It is taken before
- * device_hotplug_lock.
+ * deferred_mem_lock is held while a step of memory is added, or a block removed. It is
+ * taken before device_hotplug_lock.
  */
 #define pr_fmt(fmt) "deferred_mem: " fmt
 
+#include <linux/cleanup.h>
 #include <linux/ctype.h>
 #include <linux/deferred_mem.h>
 #include <linux/init.h>
@@ -30,6 +31,7 @@
 #include <linux/numa.h>
 #include <linux/oom.h>
 #include <linux/pid.h>
+#include <linux/range.h>
 #include <linux/sched.h>
 #include <linux/sched/mm.h>
 #include <linux/sizes.h>
@@ -39,10 +41,17 @@
 #include <linux/sysfs.h>
 #include <linux/wait.h>
 
+#define CREATE_TRACE_POINTS
+#include <trace/events/deferred_mem.h>
+
 #define DEFERRED_MEM_NAME	"System RAM (deferred_mem)"
 #define DEFERRED_MEM_RANGES	128
-/* Added at a time: readers of the hotplug lock wait for as long. */
-#define DEFERRED_MEM_STEP	SZ_1G
+/*
+ * Added at a time: readers of the hotplug lock wait for as long. An entry of the direct map
+ * must not map more than a memory block (which may be larger), so that it can be removed:
+ * architectures do not split entries of 1 GiB for that.
+ */
+#define DEFERRED_MEM_STEP	SZ_512M
 /* How long an agent may take to do it all, and, with mode=auto, to say it is there. */
 #define DEFERRED_MEM_TIMEOUT_S	30
 #define DEFERRED_MEM_ANNOUNCE_S	3
@@ -465,26 +474,47 @@ static u64 deferred_mem_bytes(bool kernel)
 	return bytes;
 }
 
-static bool deferred_mem_block_online(u64 start)
-{
-	struct memory_block *mem = memory_block_get(phys_to_block_id(start));
-	bool online = mem && READ_ONCE(mem->state) == MEM_ONLINE;
-
-	if (mem)
-		memory_block_put(mem);
-	return online;
-}
-
-/* Bytes of [start, end) that are not online. */
-static u64 deferred_mem_missing(u64 start, u64 end)
+/* Bytes of [start, end) that are not online; with device_hotplug_lock. */
+static u64 deferred_mem_count_missing(u64 start, u64 end)
 {
 	u64 missing = 0;
 
 	for (; start < end; start += memory_block_size_bytes()) {
-		if (!deferred_mem_block_online(start))
+		struct memory_block *mem = memory_block_get(phys_to_block_id(start));
+
+		if (!mem || mem->state != MEM_ONLINE)
 			missing += memory_block_size_bytes();
+		if (mem)
+			memory_block_put(mem);
 	}
 	return missing;
+}
+
+static u64 deferred_mem_missing(u64 start, u64 end)
+{
+	u64 missing;
+
+	lock_device_hotplug();
+	missing = deferred_mem_count_missing(start, end);
+	unlock_device_hotplug();
+	return missing;
+}
+
+static bool deferred_mem_block_online(u64 start)
+{
+	return !deferred_mem_missing(start, start + memory_block_size_bytes());
+}
+
+static bool deferred_mem_block_added(u64 start)
+{
+	struct memory_block *mem;
+
+	lock_device_hotplug();
+	mem = memory_block_get(phys_to_block_id(start));
+	if (mem)
+		memory_block_put(mem);
+	unlock_device_hotplug();
+	return mem;
 }
 
 /* Somebody else may have added the block and not brought it online. */
@@ -513,10 +543,15 @@ static int deferred_mem_add(int nid, u64 start, u64 size, enum mmop type)
 static int deferred_mem_add_block(int nid, u64 start, enum mmop type)
 {
 	int ret = deferred_mem_add(nid, start, memory_block_size_bytes(), type);
+	int online;
 
-	if (!ret || ret == -EEXIST)
-		ret = deferred_mem_online_block(start, type);
-	return ret < 0 ? ret : 0;
+	if (ret && ret != -EEXIST)
+		return ret;
+	online = deferred_mem_online_block(start, type);
+	/* Something that is no memory block has its addresses. */
+	if (ret && online == -ENOENT)
+		return ret;
+	return min(online, 0);
 }
 
 /* Whether normal memory that ends there would lie behind movable memory of its node. */
@@ -528,29 +563,32 @@ static bool deferred_mem_behind_movable(int nid, u64 end)
 }
 
 /* Add what is missing of [start, end), and return how many bytes still are. */
-static u64 deferred_mem_add_step(int nid, u64 start, u64 end, enum mmop type, bool last)
+static u64 deferred_mem_add_step(int nid, u64 start, u64 end, enum mmop planned, bool last)
 {
 	const u64 block = memory_block_size_bytes();
-	u64 missing = 0;
+	u64 at, missing = 0;
 	int ret;
 
 	guard(mutex)(&deferred_mem_lock);
 	/* An agent may have had other plans: then look at each block. */
-	if (type == MMOP_ONLINE_MOVABLE || !deferred_mem_behind_movable(nid, end))
-		deferred_mem_add(nid, start, end - start, type);
-	for (; start < end; start += block) {
-		if (deferred_mem_block_online(start))
+	if (planned == MMOP_ONLINE_MOVABLE || !deferred_mem_behind_movable(nid, end))
+		deferred_mem_add(nid, start, end - start, planned);
+	for (at = start; at < end; at += block) {
+		enum mmop type = planned;
+
+		if (deferred_mem_block_online(at))
 			continue;
-		if (deferred_mem_behind_movable(nid, start + block))
+		if (deferred_mem_behind_movable(nid, at + block))
 			type = MMOP_ONLINE_MOVABLE;
-		ret = deferred_mem_add_block(nid, start, type);
+		ret = deferred_mem_add_block(nid, at, type);
 		if (!ret)
 			continue;
 		missing += block;
 		if (last)
 			pr_err("[mem %#010llx-%#010llx] cannot be added: %pe\n",
-			       start, start + block - 1, ERR_PTR(ret));
+			       at, at + block - 1, ERR_PTR(ret));
 	}
+	trace_deferred_mem_step(nid, start, end - start, planned == MMOP_ONLINE_MOVABLE, missing);
 	return missing;
 }
 
@@ -618,7 +656,11 @@ static u64 deferred_mem_add_range(int nid, u64 start, u64 end, enum mmop type, b
 		if (still < found)
 			atomic_long_inc(&deferred_mem_steps);
 		wake_up_all(&deferred_mem_waitq);
-		cond_resched();
+		/*
+		 * A task that woke up meanwhile gets its turn now: a kernel that is preempted
+		 * lazily would let it wait for the next tick, and has no cond_resched().
+		 */
+		schedule();
 	}
 	return missing;
 }
@@ -638,14 +680,14 @@ static u64 deferred_mem_add_all(bool last)
 	return missing;
 }
 
-/* Bytes of all ranges that are not online. */
-static u64 deferred_mem_all_missing(void)
+/* Bytes of all ranges that are not online; with device_hotplug_lock. */
+static u64 deferred_mem_count_all_missing(void)
 {
 	struct deferred_mem_range *range;
 	u64 missing = 0;
 
 	for (range = deferred_mem_ranges; range < deferred_mem_end(); range++)
-		missing += deferred_mem_missing(range->start, range->end);
+		missing += deferred_mem_count_missing(range->start, range->end);
 	return missing;
 }
 
@@ -709,11 +751,13 @@ static void deferred_mem_set_state(enum deferred_mem_state state)
 static int deferred_mem_thread(void *unused)
 {
 	const char *why = deferred_mem_wait();
-	u64 found = deferred_mem_all_missing();
 	ktime_t began = ktime_get();
+	u64 found, missing;
 	unsigned int try;
-	u64 missing;
 
+	lock_device_hotplug();
+	found = deferred_mem_count_all_missing();
+	unlock_device_hotplug();
 	scoped_guard(mutex, &deferred_mem_lock)
 		deferred_mem_set_state(DEFERRED_MEM_ADDING);
 	put_pid(deferred_mem_agent);
@@ -803,6 +847,23 @@ static ssize_t deferred_movablecore_show(struct kobject *kobj, struct kobj_attri
 
 static struct kobj_attribute movablecore_attr = __ATTR_RO(deferred_movablecore);
 
+static ssize_t missing_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	u64 missing;
+	int ret;
+
+	/* Whoever waits for that lock can be interrupted: see there. */
+	ret = lock_device_hotplug_sysfs();
+	if (ret)
+		return ret;
+	missing = deferred_mem_count_all_missing();
+	unlock_device_hotplug();
+	return sysfs_emit(buf, "%llu\n", missing);
+}
+
+/* Not for all: it takes the lock. */
+static struct kobj_attribute missing_attr = __ATTR_RO_MODE(missing, 0400);
+
 static ssize_t state_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
 {
 	return sysfs_emit(buf, "%s\n", deferred_mem_states[READ_ONCE(deferred_mem_state)]);
@@ -811,7 +872,11 @@ static ssize_t state_show(struct kobject *kobj, struct kobj_attribute *attr, cha
 static ssize_t state_store(struct kobject *kobj, struct kobj_attribute *attr,
 			   const char *buf, size_t count)
 {
-	guard(mutex)(&deferred_mem_lock);
+	ACQUIRE(mutex_intr, lock)(&deferred_mem_lock);
+	int ret = ACQUIRE_ERR(mutex_intr, &lock);
+
+	if (ret)
+		return ret;
 	if (deferred_mem_mode == DEFERRED_MEM_KERNEL)
 		return -EPERM;
 	if (deferred_mem_state > DEFERRED_MEM_AGENT)
@@ -842,6 +907,19 @@ static struct deferred_mem_range *deferred_mem_find_range(u64 start)
 	return NULL;
 }
 
+/* The range that @start is a memory block of. */
+static struct deferred_mem_range *deferred_mem_find_block(u64 start)
+{
+	return IS_ALIGNED(start, memory_block_size_bytes()) ? deferred_mem_find_range(start) : NULL;
+}
+
+/* The kernel is about to add what is missing, or does so. */
+static bool deferred_mem_taking_over(void)
+{
+	lockdep_assert_held(&deferred_mem_lock);
+	return deferred_mem_state == DEFERRED_MEM_DONE || deferred_mem_state == DEFERRED_MEM_ADDING;
+}
+
 /* "ADDRESS [kernel|movable]"; without a zone, the one that is planned. */
 static ssize_t add_store(struct kobject *kobj, struct kobj_attribute *attr,
 			 const char *buf, size_t count)
@@ -854,8 +932,8 @@ static ssize_t add_store(struct kobject *kobj, struct kobj_attribute *attr,
 
 	if (sscanf(buf, "%lli %7s", &start, zone) < 1)
 		return -EINVAL;
-	range = deferred_mem_find_range(start);
-	if (!range || !IS_ALIGNED(start, memory_block_size_bytes()))
+	range = deferred_mem_find_block(start);
+	if (!range)
 		return -EINVAL;
 	if (!strcmp(zone, "kernel"))
 		type = MMOP_ONLINE_KERNEL;
@@ -866,8 +944,11 @@ static ssize_t add_store(struct kobject *kobj, struct kobj_attribute *attr,
 	else
 		return -EINVAL;
 
-	guard(mutex)(&deferred_mem_lock);
-	if (deferred_mem_state > DEFERRED_MEM_AGENT)
+	ACQUIRE(mutex_intr, lock)(&deferred_mem_lock);
+	ret = ACQUIRE_ERR(mutex_intr, &lock);
+	if (ret)
+		return ret;
+	if (deferred_mem_taking_over())
 		return -EALREADY;
 	if (deferred_mem_block_online(start))
 		return -EEXIST;
@@ -882,6 +963,39 @@ static ssize_t add_store(struct kobject *kobj, struct kobj_attribute *attr,
 }
 
 static struct kobj_attribute add_attr = __ATTR_WO(add);
+
+/* "ADDRESS" */
+static ssize_t remove_store(struct kobject *kobj, struct kobj_attribute *attr,
+			    const char *buf, size_t count)
+{
+	struct range range;
+	u64 start;
+	int ret;
+
+	if (!IS_ENABLED(CONFIG_MEMORY_HOTREMOVE))
+		return -EOPNOTSUPP;
+	ret = kstrtou64(buf, 0, &start);
+	if (ret)
+		return ret;
+	if (!deferred_mem_find_block(start))
+		return -EINVAL;
+
+	ACQUIRE(mutex_intr, lock)(&deferred_mem_lock);
+	ret = ACQUIRE_ERR(mutex_intr, &lock);
+	if (ret)
+		return ret;
+	/* Before that the kernel would add it again. */
+	if (deferred_mem_state < DEFERRED_MEM_COMPLETE)
+		return -EBUSY;
+	if (!deferred_mem_block_added(start))
+		return -ENOENT;
+	range.start = start;
+	range.end = start + memory_block_size_bytes() - 1;
+	ret = offline_and_remove_memory_ranges(&range, 1);
+	return ret ?: count;
+}
+
+static struct kobj_attribute remove_attr = __ATTR_WO(remove);
 
 /* A line a range that becomes one zone: addresses, node, zone. */
 static ssize_t plan_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
@@ -907,8 +1021,10 @@ static struct attribute *deferred_mem_attrs[] = {
 	&bootmem_end_attr.attr,
 	&kernelcore_attr.attr,
 	&movablecore_attr.attr,
+	&missing_attr.attr,
 	&state_attr.attr,
 	&add_attr.attr,
+	&remove_attr.attr,
 	&plan_attr.attr,
 	NULL,
 };
@@ -958,3 +1074,7 @@ static int __init deferred_mem_init(void)
 	return 0;
 }
 subsys_initcall(deferred_mem_init);
+
+#ifdef CONFIG_DEFERRED_MEM_KUNIT_TEST
+#include "deferred_mem_test.c"
+#endif

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * KUnit tests of how deferred memory is cut into memory blocks and shared out between
+ * zones. Part of deferred_mem.c: they run during boot, on its own ranges, and put them
+ * back. Nothing is added.
+ */
+#include <kunit/test.h>
+#include <linux/bits.h>
+
+/* Far above all memory. */
+#define TEST_BASE	BIT_ULL(45)
+
+static struct deferred_mem_range test_kept[DEFERRED_MEM_RANGES] __initdata;
+static unsigned int test_kept_nr __initdata;
+
+static int __init deferred_mem_test_begin(struct kunit *test)
+{
+	/* Then the ranges are in use. */
+	if (deferred_mem_task)
+		kunit_skip(test, "mem= hides memory");
+	memcpy(test_kept, deferred_mem_ranges, sizeof(test_kept));
+	test_kept_nr = deferred_mem_nr_ranges;
+	deferred_mem_nr_ranges = 0;
+	return 0;
+}
+
+static void __init deferred_mem_test_end(struct kunit *test)
+{
+	if (deferred_mem_task)
+		return;
+	memcpy(deferred_mem_ranges, test_kept, sizeof(test_kept));
+	deferred_mem_nr_ranges = test_kept_nr;
+	deferred_mem_kernelcore = (struct deferred_mem_share){ };
+	deferred_mem_movablecore = (struct deferred_mem_share){ };
+}
+
+static u64 __init test_blocks(u64 nr)
+{
+	return nr * memory_block_size_bytes();
+}
+
+static void __init test_expect_range(struct kunit *test, unsigned int nr, u64 start, u64 end)
+{
+	struct deferred_mem_range *range = deferred_mem_ranges + nr;
+
+	KUNIT_ASSERT_LT(test, nr, deferred_mem_nr_ranges);
+	KUNIT_EXPECT_EQ(test, range->start, start);
+	KUNIT_EXPECT_EQ(test, range->end, end);
+}
+
+/* What is no whole memory block is left out, and ranges come in order. */
+static void __init deferred_mem_round_test(struct kunit *test)
+{
+	const u64 high = TEST_BASE + test_blocks(8);
+
+	deferred_mem_hide(high + 1, high + test_blocks(3) - 1);
+	deferred_mem_hide(TEST_BASE, TEST_BASE + test_blocks(2));
+	deferred_mem_hide(TEST_BASE + test_blocks(4) + 1, TEST_BASE + test_blocks(5));
+	deferred_mem_round();
+	KUNIT_ASSERT_EQ(test, deferred_mem_nr_ranges, 2);
+	test_expect_range(test, 0, TEST_BASE, TEST_BASE + test_blocks(2));
+	test_expect_range(test, 1, high + test_blocks(1), high + test_blocks(2));
+}
+
+/* A reservation takes away the blocks that it touches, and no others. */
+static void __init deferred_mem_keep_test(struct kunit *test)
+{
+	const u64 end = TEST_BASE + test_blocks(8);
+
+	deferred_mem_hide(TEST_BASE, end);
+	/* In the middle, at the start, at the end, beside it. */
+	deferred_mem_keep(TEST_BASE + test_blocks(3) + 1, TEST_BASE + test_blocks(4));
+	deferred_mem_keep(TEST_BASE - 1, TEST_BASE + 1);
+	deferred_mem_keep(end - 1, end + 1);
+	deferred_mem_keep(end, end + test_blocks(1));
+	deferred_mem_round();
+	KUNIT_ASSERT_EQ(test, deferred_mem_nr_ranges, 2);
+	test_expect_range(test, 0, TEST_BASE + test_blocks(1), TEST_BASE + test_blocks(3));
+	test_expect_range(test, 1, TEST_BASE + test_blocks(4), TEST_BASE + test_blocks(7));
+}
+
+static void __init deferred_mem_keep_all_test(struct kunit *test)
+{
+	deferred_mem_hide(TEST_BASE, TEST_BASE + test_blocks(2));
+	deferred_mem_keep(TEST_BASE, TEST_BASE + test_blocks(2));
+	deferred_mem_round();
+	KUNIT_EXPECT_EQ(test, deferred_mem_nr_ranges, 0);
+}
+
+struct test_split {
+	struct deferred_mem_share kernelcore, movablecore;
+	/* Of ten memory blocks. */
+	u64 kernel;
+};
+
+#define TEST_PERCENT(v)	{ .value = (v), .percent = true, .given = true }
+#define TEST_BYTES(v)	{ .value = (v), .given = true }
+
+static void __init deferred_mem_split_test(struct kunit *test)
+{
+	const u64 block = memory_block_size_bytes();
+	const struct test_split splits[] = {
+		{ .kernel = 10 },
+		{ .kernelcore = TEST_PERCENT(40), .kernel = 4 },
+		{ .kernelcore = TEST_PERCENT(0), .kernel = 0 },
+		{ .movablecore = TEST_PERCENT(100), .kernel = 0 },
+		{ .movablecore = TEST_BYTES(3 * block), .kernel = 7 },
+		/* Rounded to whole blocks of normal memory. */
+		{ .kernelcore = TEST_BYTES(1), .kernel = 1 },
+		{ .movablecore = TEST_BYTES(1), .kernel = 10 },
+		/* What neither asks for is normal. */
+		{ .kernelcore = TEST_BYTES(2 * block), .movablecore = TEST_BYTES(3 * block),
+		  .kernel = 7 },
+		/* Too much: kernelcore comes first. */
+		{ .kernelcore = TEST_BYTES(8 * block), .movablecore = TEST_BYTES(8 * block),
+		  .kernel = 8 },
+		{ .kernelcore = TEST_BYTES(99 * block), .kernel = 10 },
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(splits); i++) {
+		deferred_mem_kernelcore = splits[i].kernelcore;
+		deferred_mem_movablecore = splits[i].movablecore;
+		KUNIT_EXPECT_EQ_MSG(test, deferred_mem_kernel_bytes(test_blocks(10)),
+				    test_blocks(splits[i].kernel), "split %u", i);
+	}
+}
+
+static struct kunit_case __refdata deferred_mem_test_cases[] = {
+	KUNIT_CASE(deferred_mem_round_test),
+	KUNIT_CASE(deferred_mem_keep_test),
+	KUNIT_CASE(deferred_mem_keep_all_test),
+	KUNIT_CASE(deferred_mem_split_test),
+	{}
+};
+
+static struct kunit_suite __refdata deferred_mem_test_suite = {
+	.name = "deferred_mem",
+	.init = deferred_mem_test_begin,
+	.exit = deferred_mem_test_end,
+	.test_cases = deferred_mem_test_cases,
+};
+
+kunit_test_init_section_suite(deferred_mem_test_suite);
