@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef _LINUX_MEMORY_HOTPLUG_THREADS_H
+#define _LINUX_MEMORY_HOTPLUG_THREADS_H
+
+#include <linux/types.h>
+
+#ifdef CONFIG_MEMORY_HOTPLUG_THREADS
+void mhp_do_multithreaded(void (*fn)(unsigned long start_pfn, unsigned long end_pfn, void *arg),
+			  void *arg, unsigned long start_pfn, unsigned long nr_pages);
+#else
+static inline void
+mhp_do_multithreaded(void (*fn)(unsigned long start_pfn, unsigned long end_pfn, void *arg),
+		     void *arg, unsigned long start_pfn, unsigned long nr_pages)
+{
+	fn(start_pfn, start_pfn + nr_pages, arg);
+}
+#endif
+
+#endif /* _LINUX_MEMORY_HOTPLUG_THREADS_H */
