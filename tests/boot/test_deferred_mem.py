@@ -56,7 +56,7 @@ def all_there(record: Record, gib: int) -> bool:
 
 def said(record: Record) -> list[str]:
     """Return what the driver said."""
-    return re.findall(r"deferred_mem: (.*)", record.log)
+    return re.findall(r"\] deferred_mem: (.*)", record.log)
 
 
 def added(memory: str, cmdline: str, *programs: str, **more: object) -> Ask:
