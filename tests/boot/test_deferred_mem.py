@@ -22,6 +22,8 @@ BLOCK = 1 << 27
 MIB = 1 << 20
 #: Where memory begins that mem=2G hides.
 HIDDEN = {"x86_64": HIGH, "arm64": 0xC000_0000}
+#: Bytes of a page, where they are not 4 KiB.
+PAGES = {"pages-64k": 1 << 16}
 LOST = re.compile(r"\[mem (\w+)-(\w+)\] is no whole memory block: left out")
 #: Kernels and architectures; the kernel that checks itself takes five times as long.
 WHERE = [
@@ -46,7 +48,8 @@ def agent(arch: str = "x86_64") -> tuple[tuple[str, Path], ...]:
 
 def mib(record: Record, name: str = "zones") -> dict[tuple[int, str], int]:
     """Return the MiB present in each populated zone."""
-    return {key: zone.present * 4096 // MIB for key, zone in zones(record.files[name]).items()}
+    page = PAGES.get(record.kernel.config, 4096)
+    return {key: zone.present * page // MIB for key, zone in zones(record.files[name]).items()}
 
 
 def all_there(record: Record, gib: int) -> bool:
@@ -447,7 +450,9 @@ def test_nothing_is_removed_before_all_is_added(guests: Guests) -> None:
     assert all_there(record, 4)
 
 
-@pytest.mark.parametrize(("config", "arch"), WHERE)
+@pytest.mark.parametrize(
+    ("config", "arch"), [*WHERE, pytest.param("pages-64k", "arm64", marks=pytest.mark.long)]
+)
 def test_threads_share_the_work(guests: Guests, config: str, arch: str) -> None:
     """Memory that they made together can be used; there are no more of them than CPUs."""
     record = guests(
