@@ -17,16 +17,18 @@ DEFERRED = f"mem={LEFT} deferred_mem.mode=kernel"
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of machine: the parameters of all its boots, and its sizes."""
+    """A kind of machine: the parameters of all its boots, its sizes, and its kernels' config."""
 
     arch: str
     cmdline: str
     sizes: tuple[str, ...]
+    config: str = "bench"
 
 
 #: On arm64 the linear map decides what memory costs: see bench/arm64.py.
 KINDS = {
     "arm64, 4 KiB entries": Kind("arm64", "", ("12G", "24G", "64G")),
+    "arm64, 4 KiB entries, for size": Kind("arm64", "", ("12G", "24G", "64G"), "size"),
     "arm64, blocks": Kind("arm64", "rodata=noalias", ("12G", "24G", "64G")),
     "x86-64": Kind("x86_64", "", ("64G", "1T")),
 }
@@ -38,15 +40,15 @@ def boot(kept: Kept, name: str, flavour: str, memory: str) -> Record:
     more = DEFERRED if flavour == "flatboot" else ""
     folder = f"deferred_mem/{name.replace(',', '').replace(' ', '-')}"
     cmdline = f"{kind.cmdline} {more}".strip()
-    return kept(Wanted(folder, flavour, memory, cmdline, arch=kind.arch))
+    return kept(Wanted(folder, flavour, memory, cmdline, config=kind.config, arch=kind.arch))
 
 
 def table(kept: Kept) -> Table:
     """Return what stock's boots cost, those that defer memory, and what is saved."""
     made = Table(
         title=f"Instructions from reset to /init, in millions; deferred: {DEFERRED}",
-        caption=f"one CPU, exact clock; of what there is: of what stock's boot costs more than"
-        f" stock's with {units.binary_size(units.size(LEFT))}",
+        caption="one CPU, exact clock; for size: both kernels compiled so; of what there is: of"
+        f" what stock's boot costs more than stock's with {units.binary_size(units.size(LEFT))}",
     )
     made.add_column("machine")
     for column in ("memory", "stock", "deferred", "saved", "each GiB", "of what there is"):
