@@ -15,12 +15,6 @@
  *
  * Instructions are counted on the exact clock, where one thread runs all CPUs:
  * nothing here is locked.
- *
- * Debian's QEMU comes without qemu-plugin.h, so what is used of it stands here.
- * QEMU refuses a plugin of another version: API_VERSION is 1 before QEMU 9, and
- * 2 from there on. Version 2 took the inline addition away; the callback used
- * here is the same in both. Tried with QEMU 7.2 only: there the callback gives
- * the counts of the inline addition, and in the same time.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,33 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifndef API_VERSION
-#define API_VERSION 1
-#endif
-
-#define EXPORT __attribute__((visibility("default")))
-
-struct qemu_plugin_insn;
-struct qemu_plugin_tb;
-
-/* enum qemu_plugin_cb_flags: the callback looks at no register. */
-enum { NO_REGISTERS };
-
-size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb);
-struct qemu_plugin_insn *
-qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb, size_t index);
-uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *tb);
-void qemu_plugin_register_vcpu_tb_trans_cb(
-	uint64_t id,
-	void (*translated)(uint64_t id, struct qemu_plugin_tb *tb));
-void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *insn,
-					    void (*runs)(unsigned int cpu,
-							 void *data),
-					    int flags, void *data);
-
-EXPORT int qemu_plugin_version = API_VERSION;
-EXPORT int qemu_plugin_install(uint64_t id, const void *info, int argc,
-			       char **argv);
+#include "qemu_plugin.h"
 
 struct block {
 	struct block *next;
