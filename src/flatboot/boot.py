@@ -27,6 +27,7 @@ from flatboot import (
     phases,
     qemu,
     record,
+    spans,
     stale_code,
 )
 from flatboot.arches import Arch
@@ -115,6 +116,8 @@ class Boot:
             for it, instruction by instruction the same, so it takes about twice as long.
         functions: whether to count the instructions of each kernel function up to /init; on the
             exact clock only.
+        spans: whether to count the instructions of chosen calls up to /init, see
+            ``flatboot.spans``; on the exact clock only, and not together with *functions*.
         timeout_s: host seconds that each run of the guest may take.
         on_phase: called with the name of each phase as it begins.
         files: files that the guest's first file system has besides, by their paths in it; those
@@ -133,6 +136,7 @@ class Boot:
     on_phase: Callable[[str], None] = lambda phase: None
     files: Mapping[str, Path] = field(default_factory=dict)
     arguments: tuple[str, ...] = ()
+    spans: bool = False
 
 
 def boot(
@@ -148,6 +152,7 @@ def boot(
     on_phase: Callable[[str], None] = lambda phase: None,
     files: Mapping[str, Path] | None = None,
     arguments: Sequence[str] = (),
+    spans: bool = False,
 ) -> Record:
     """Boot *image* on *machine* and return the record.
 
@@ -163,6 +168,7 @@ def boot(
         on_phase: see ``Boot``.
         files: see ``Boot``.
         arguments: see ``Boot``.
+        spans: see ``Boot``.
 
     Raises:
         GuestFailed: the guest panicked, hung, printed nothing or failed; or QEMU died.
@@ -183,6 +189,7 @@ def boot(
         on_phase,
         files or {},
         tuple(arguments),
+        spans,
     )
     with sigterm_raises():
         return asyncio.run(measure(wanted))
@@ -193,6 +200,8 @@ async def measure(wanted: Boot) -> Record:
     began = time.monotonic()
     if wanted.functions and wanted.clock != "exact":
         raise UsageError("functions are counted on the exact clock only: take that one")
+    if wanted.spans and (wanted.clock != "exact" or wanted.functions):
+        raise UsageError("calls are counted on the exact clock only, and without functions")
     arch = arches.load(wanted.machine.arch)
     kernel = boot_file(wanted.image, arch)
     able = await qemu.capabilities(arch)
@@ -220,7 +229,7 @@ async def measure(wanted: Boot) -> Record:
         tracking = _tracking(wanted, guest, notes) if wanted.phases else None
         with _counting(wanted, guest, notes) as (guest, counts):
             ended, marked = await _run_sound(guest, tracking, notes)
-            by_function = counts()
+            counted = counts()
     log = _judged(ended, guest)
     to_init, ns_per_tick = _clocked(log, guest, time.monotonic() - began)
     broken = _breakdown(marked, guest, to_init, ns_per_tick) if marked else Breakdown([], [], [])
@@ -250,7 +259,8 @@ async def measure(wanted: Boot) -> Record:
         console=ended.console.replace("\r\n", "\n"),
         log=log.log,
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        functions=by_function,
+        functions=counted.functions,
+        spans=spans.with_steps(counted.spans, log.files.get(record.TRACE_FILE, "")),
     )
 
 
@@ -285,26 +295,41 @@ def _tracking(wanted: Boot, guest: Guest, notes: list[str]) -> Tracking | None:
     return Tracking(specs, marks.Symbols(system_map.read_text()), init, wanted.on_phase)
 
 
+@dataclass(frozen=True)
+class _Counted:
+    functions: dict[str, int] = field(default_factory=dict)
+    spans: list[record.Span] = field(default_factory=list)
+
+
 @contextlib.contextmanager
 def _counting(
     wanted: Boot, guest: Guest, notes: list[str]
-) -> Iterator[tuple[Guest, Callable[[], dict[str, int]]]]:
-    """Yield the guest as it is to be run, and what returns the counts by function afterwards."""
+) -> Iterator[tuple[Guest, Callable[[], _Counted]]]:
+    """Yield the guest as it is to be run, and what returns what was counted afterwards."""
     system_map = wanted.image.system_map
-    if wanted.functions and not system_map.is_file():
-        notes.append(f"there is no {system_map}, so there are no functions")
-    if not wanted.functions or not system_map.is_file():
-        yield guest, dict
+    what = "functions" if wanted.functions else "calls" if wanted.spans else ""
+    if what and not system_map.is_file():
+        notes.append(f"there is no {system_map}, so there are no {what}")
+    if not what or not system_map.is_file():
+        yield guest, _Counted
         return
+    symbols = marks.Symbols(system_map.read_text())
     init = entry_point(initramfs.compiled("init", guest.arch))
     with guest_run.memory_file("counts") as out:
-        counting = Counting(functions.plugin(guest.able), init, out)
+        if wanted.functions:
+            counting = Counting(functions.plugin(guest.able, "functions"), init, out)
+        else:
+            plugin = functions.plugin(guest.able, "spans")
+            counting = Counting(plugin, init, out, spans.arguments(symbols))
 
-        def read() -> dict[str, int]:
+        def read() -> _Counted:
             counts = os.pread(out, os.fstat(out).st_size, 0).decode()
             if not counts:
-                notes.append("QEMU's plugin did not see /init, so there are no functions")
-            return functions.read(counts, marks.Symbols(system_map.read_text()), guest.arch)
+                notes.append(f"QEMU's plugin did not see /init, so there are no {what}")
+                return _Counted()
+            if wanted.functions:
+                return _Counted(functions=functions.read(counts, symbols, guest.arch))
+            return _Counted(spans=spans.read(counts, symbols))
 
         yield dataclasses.replace(guest, counting=counting), read
 

@@ -20,7 +20,7 @@ from flatboot.qemu import Capabilities
 
 #: The name of all that lies outside the kernel.
 FIRMWARE = "firmware"
-_SOURCE = Path(__file__).parent / "plugin" / "functions.c"
+_SOURCES = Path(__file__).parent / "plugin"
 _FLAGS = ("-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror")
 # The first QEMU that refuses plugins of version 1.
 _VERSION_2_SINCE = 9
@@ -40,15 +40,15 @@ class Difference:
         return self.large - self.small
 
 
-def plugin(able: Capabilities) -> Path:
-    """Return the plugin for the installed QEMU, compiled at most once.
+def plugin(able: Capabilities, name: str) -> Path:
+    """Return the plugin *name* for the installed QEMU, compiled at most once.
 
     Raises:
         FlatbootError: the compiler is missing or refuses it.
     """
     version = 2 if int(able.version.partition(".")[0]) >= _VERSION_2_SINCE else 1
     flags = [*_FLAGS, f"-DAPI_VERSION={version}"]
-    return cprogram.compiled("plugin/functions", "gcc", flags, _SOURCE)
+    return cprogram.compiled(f"plugin/{name}", "gcc", flags, _SOURCES / f"{name}.c")
 
 
 def read(counts: str, symbols: Symbols, arch: Arch) -> dict[str, int]:

@@ -34,11 +34,19 @@ _SEED = "1"
 
 @dataclass(frozen=True)
 class Counting:
-    """What counting by function needs: QEMU's plugin, /init's address, the open file to write."""
+    """What a plugin of QEMU that counts instructions needs.
+
+    Attributes:
+        plugin: the plugin.
+        init: /init's address.
+        out: the open file that it writes.
+        arguments: further arguments of the plugin.
+    """
 
     plugin: Path
     init: int
     out: int
+    arguments: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -55,7 +63,7 @@ class Guest:
         accelerator: "tcg" or "kvm".
         exact: whether instructions are counted.
         timeout_s: host seconds that a run may take.
-        counting: how instructions are counted by function; None if they are not.
+        counting: how instructions are counted by a plugin; None if they are not.
         arguments: further arguments of QEMU.
     """
 
@@ -277,7 +285,8 @@ def _command(guest: Guest, mode: str = "", log: int = -1) -> list[str]:
     if guest.counting is not None:
         counting = guest.counting
         out = f"/proc/self/fd/{counting.out}"
-        command += ["-plugin", f"{counting.plugin},out={out},entry={counting.init:#x}"]
+        given = (f"out={out}", f"entry={counting.init:#x}", *counting.arguments)
+        command += ["-plugin", ",".join([str(counting.plugin), *given])]
     command += qemu.machine_arguments(guest.arch, guest.machine, guest.able)
     command += ["-kernel", str(guest.kernel), "-append", guest.cmdline]
     command += ["-initrd", f"/proc/self/fd/{guest.initrd}"]

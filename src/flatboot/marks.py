@@ -51,6 +51,11 @@ class Hit:
     callee: str
 
 
+def without_clone(name: str) -> str:
+    """Return the name that a function has in the source."""
+    return _CLONE.sub("", name)
+
+
 class Symbols:
     """The addresses of a kernel's functions, from its System.map."""
 
@@ -64,7 +69,7 @@ class Symbols:
                 continue
             address, kind, name = words
             if kind in "TtWw" or name in ("_text", "_end"):
-                self._by_name.setdefault(_CLONE.sub("", name), int(address, 16))
+                self._by_name.setdefault(without_clone(name), int(address, 16))
                 ordered.append((int(address, 16), name))
         ordered.sort()
         self._addresses = [address for address, _ in ordered]
@@ -73,6 +78,14 @@ class Symbols:
     def address(self, name: str) -> int | None:
         """Return where the function *name* begins; None if the kernel has no such function."""
         return self._by_name.get(name)
+
+    def bounds(self, name: str) -> tuple[int, int] | None:
+        """Return where the function *name* begins and the next one; None if there is no such."""
+        address = self.address(name)
+        if address is None:
+            return None
+        index = bisect.bisect_right(self._addresses, address)
+        return address, self._addresses[min(index, len(self._addresses) - 1)]
 
     def name(self, address: int) -> str:
         """Return the function that *address* lies in; the number itself if it lies in none."""

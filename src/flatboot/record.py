@@ -13,7 +13,7 @@ from typing import Any
 from flatboot import atomic, disk
 from flatboot.errors import FlatbootError
 
-SCHEMA = 3
+SCHEMA = 4
 #: Where the files of a record hold the trace of CPU callbacks, if the boot was traced.
 TRACE_FILE = "/sys/kernel/tracing/trace"
 
@@ -100,6 +100,35 @@ class Call:
 
 
 @dataclass(frozen=True)
+class Span:
+    """All calls of a function from one other, in instructions; see ``flatboot.spans``.
+
+    Attributes:
+        caller: the function that calls it.
+        function: the function that is called.
+        calls: how often.
+        open: how many of the calls had not returned at /init.
+        total: what all CPUs ran from call to return; of calls that returned.
+        waiting: the part of *total* that was not work of the task that called: work of other
+            tasks meanwhile, and spinning of its own.
+        working: what the calls ran themselves, on whichever CPU, without spinning and without calls
+            within that are listed by themselves.
+        spinning: what they ran in loops with a pause in them, likewise.
+        step: the number of the hotplug state of a CPU callback; -1 if it is none, or unknown.
+    """
+
+    caller: str
+    function: str
+    calls: int
+    open: int
+    total: int
+    waiting: int
+    working: int
+    spinning: int
+    step: int = -1
+
+
+@dataclass(frozen=True)
 class Record:
     """One boot.
 
@@ -121,6 +150,7 @@ class Record:
         created: date and time (UTC) of the boot, ISO 8601.
         functions: instructions of each kernel function up to /init, most first; empty if not asked
             for.
+        spans: instructions of chosen calls up to /init; empty if not asked for.
         schema: version of this layout.
     """
 
@@ -140,6 +170,7 @@ class Record:
     log: str
     created: str
     functions: dict[str, int] = field(default_factory=dict)
+    spans: list[Span] = field(default_factory=list)
     schema: int = field(default=SCHEMA)
 
     @property

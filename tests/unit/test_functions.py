@@ -87,12 +87,12 @@ def test_what_grew_most() -> None:
 
 @pytest.mark.parametrize(("version", "api"), [("7.2.22", 1), ("8.2.0", 1), ("9.0.0", 2)])
 def test_the_plugin_has_the_version_that_qemu_takes(version: str, api: int) -> None:
-    path = functions.plugin(able(version))
+    path = functions.plugin(able(version), "functions")
     # Lazily: what it calls is QEMU's.
     loaded = ctypes.CDLL(str(path), mode=1)
     assert ctypes.c_int.in_dll(loaded, "qemu_plugin_version").value == api
     before = path.stat().st_mtime_ns
-    assert functions.plugin(able(version)) == path
+    assert functions.plugin(able(version), "functions") == path
     assert path.stat().st_mtime_ns == before
 
 
@@ -115,7 +115,7 @@ def test_a_kernel_without_symbols_is_noted(tmp_path: Path) -> None:
     wanted = boot.Boot(own_kernel.find(tmp_path), machine(), functions=True)
     with boot._counting(wanted, GUEST, notes) as (guest, counts):
         assert guest is GUEST
-        assert counts() == {}
+        assert counts().functions == {}
     assert notes == [f"there is no {tmp_path}/System.map, so there are no functions"]
 
 
@@ -125,10 +125,10 @@ def test_counts_come_from_the_file_of_the_run(tmp_path: Path) -> None:
     wanted = boot.Boot(own_kernel.find(tmp_path), machine(), functions=True)
     with boot._counting(wanted, GUEST, notes) as (guest, counts):
         assert guest.counting is not None
-        assert counts() == {}
+        assert counts().functions == {}
         assert notes == ["QEMU's plugin did not see /init, so there are no functions"]
         Path(f"/proc/self/fd/{guest.counting.out}").write_text(COUNTS)
-        assert counts()["memmap_init"] == 5502
+        assert counts().functions["memmap_init"] == 5502
 
 
 def test_the_replay_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:

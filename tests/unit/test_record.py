@@ -38,7 +38,7 @@ def damaged(tmp_path: Path, **changes: object) -> Path:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"schema": SCHEMA + 1}, r"has schema 4 and this flatboot knows 3: update flatboot"),
+        ({"schema": SCHEMA + 1}, r"has schema 5 and this flatboot knows 4: update flatboot"),
         ({"schema": None}, "is not a record: it has no schema number"),
         ({"to_init": None}, "is not a whole record: 'to_init'"),
         ({"to_init": "many"}, "'many' is no int"),
