@@ -10,7 +10,18 @@ import json
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from flatboot import arches, boot, build, host, image_files, initramfs, own_kernel, progress, qemu
+from flatboot import (
+    arches,
+    boot,
+    build,
+    host,
+    image_files,
+    initramfs,
+    own_kernel,
+    progress,
+    qemu,
+    spans,
+)
 from flatboot.boot import Boot, Clock
 from flatboot.build import KernelImage
 from flatboot.errors import FlatbootError, UsageError
@@ -23,8 +34,9 @@ from flatboot.results import Results
 #: Carries out a boot; ``flatboot.boot.measure`` is one.
 Measure = Callable[[Boot], Awaitable[Record]]
 
-_TRACE_CMDLINE = "trace_event=cpuhp:* trace_buf_size=512K trace_clock=x86-tsc"
-_TRACE_PROGRAM = f"poke show {TRACE_FILE} {TRACE_FILE}"
+#: Parameters and guest program of a boot whose CPU callbacks are traced.
+TRACE_CMDLINE = "trace_event=cpuhp:* trace_buf_size=512K trace_clock=x86-tsc"
+TRACE_PROGRAM = f"poke show {TRACE_FILE} {TRACE_FILE}"
 
 
 @dataclass(frozen=True)
@@ -61,16 +73,23 @@ class Job:
             "trace": self.trace,
             "repetition": self.cell.repetition,
         }
+        # Records of traced boots from before calls were counted hold none.
+        parts |= {"spans": True} if self.counts else {}
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     @property
     def programs(self) -> tuple[str, ...]:
         """The guest programs that the boot runs."""
-        return (_TRACE_PROGRAM,) if self.trace else ()
+        return (TRACE_PROGRAM,) if self.trace else ()
+
+    @property
+    def counts(self) -> bool:
+        """Whether the work of CPU bring-up is counted: of traced boots, where that can be."""
+        return self.trace and self.clock == "exact" and self.cell.machine.arch in spans.ARCHES
 
     def boot(self) -> Boot:
         """Return the boot itself."""
-        cmdline = f"{self.cell.cmdline} {_TRACE_CMDLINE}" if self.trace else self.cell.cmdline
+        cmdline = f"{self.cell.cmdline} {TRACE_CMDLINE}" if self.trace else self.cell.cmdline
         return Boot(
             self.image,
             self.cell.machine,
@@ -79,6 +98,7 @@ class Job:
             self.programs,
             self.phases,
             timeout_s=self.timeout_s,
+            spans=self.counts,
         )
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from flatboot import disk, matrix, progress, sweep, sweep_tables, tables, units
+from flatboot import cpu_work, disk, matrix, progress, sweep, sweep_tables, tables, units
 from flatboot.errors import FlatbootError, UsageError
 from flatboot.matrix import Matrix
 from flatboot.results import Results
@@ -87,7 +87,10 @@ def run(
     ] = None,
     trace: Annotated[
         bool | None,
-        typer.Option("--trace", help="Trace the callbacks of CPU bring-up."),
+        typer.Option(
+            "--trace",
+            help="Trace the callbacks of CPU bring-up; on the exact clock, count its work.",
+        ),
     ] = None,
     timeout: Annotated[
         float | None,
@@ -141,6 +144,8 @@ def run(
     if records:
         for table in sweep_tables.tables(records):
             console.print(table)
+        if counted := cpu_work.boots(records):
+            console.print(cpu_work.work_table(counted))
         if plot_file is not None:
             sweep_tables.draw(records, plot_file)
     for job in failed:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cluster import Cluster
-from flatboot import matrix, results, sweep
+from flatboot import callbacks, matrix, results, spans, sweep
 from flatboot.build import KernelImage
 from flatboot.results import Results
 
@@ -44,11 +44,11 @@ def test_a_sweep_on_two_workers(tmp_path: Path, kernels: Callable[[str, str], Ke
     assert by_size[1024].meminfo["MemTotal"] > by_size[512].meminfo["MemTotal"]
 
 
-def test_the_callbacks_of_cpus_are_traced(tmp_path: Path) -> None:
+def test_the_work_of_cpu_bring_up_is_counted(tmp_path: Path) -> None:
     wanted = {
         "kernels": {"stock": {"flavour": "stock"}},
         "memory": "512M",
-        "cpus": 2,
+        "cpus": 8,
         "phases": False,
         "trace": True,
         "cmdline": {"quick": "lpj=4000000 nolapic_timer"},
@@ -57,6 +57,21 @@ def test_the_callbacks_of_cpus_are_traced(tmp_path: Path) -> None:
         sweep.run(sweep.plan(matrix.parse(wanted, "test", tmp_path)), kept)
         (record,) = kept.records()
     trace = record.files["/sys/kernel/tracing/trace"]
-    assert "cpuhp_enter: cpu: 0001" in trace
-    assert "cpuhp_exit:  cpu: 0001" in trace
-    assert record.notes == []
+    assert callbacks.lost(trace) == 0
+    traced = {cost.function: cost for cost in callbacks.costs(callbacks.parse(trace))}
+    counted = {span.function: span for span in record.spans if span.caller == spans.CALLBACKS}
+    assert spans.cpus(record.spans) == 8
+    assert traced.keys() <= counted.keys()
+    for name, cost in traced.items():
+        assert counted[name].calls == cost.calls, name
+        assert counted[name].step == cost.step, name
+    # The trace has the time of a callback too, and that of its two events besides. Where nothing
+    # sleeps it is the time that was counted.
+    quiet = [name for name in traced if counted[name].waiting == 0]
+    assert len(quiet) > 5
+    for name in quiet:
+        tracer = (traced[name].total - counted[name].total) / traced[name].calls
+        assert 0 < tracer < 1000, name
+    everything = sum(span.working + span.spinning for span in record.spans)
+    # All sleep for a part of the time, and nothing runs twice.
+    assert 0.9 * record.to_init < everything < record.to_init

@@ -1,0 +1,280 @@
+"""What CPU bring-up costs part by part, and which part grows with the CPUs: records to a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.table import Table
+
+from flatboot import kernel_names, plot, spans, units
+from flatboot.plot import Curve
+from flatboot.record import Record
+from flatboot.report_tables import add, table
+
+#: A part is shown if it makes up the first share of what one more CPU costs at the upper end, or
+#: grew from the lower end by the second.
+SHARE, SHARE_GROWN = 0.005, 0.0005
+#: From this ratio of the costs of one more CPU on, a part grows faster than the CPUs.
+GROWS = 1.05
+_OTHERS, _ALL = "all others", "all"
+
+
+@dataclass(frozen=True, order=True)
+class Part:
+    """A function and by whom it is called: the word of spans.toml, such as "callback"."""
+
+    function: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a part cost one boot, in instructions; see ``flatboot.record.Span``."""
+
+    total: float = 0
+    waiting: float = 0
+    working: float = 0
+
+    def __add__(self, other: Cost) -> Cost:
+        """Return both together."""
+        return Cost(
+            self.total + other.total, self.waiting + other.waiting, self.working + other.working
+        )
+
+
+@dataclass(frozen=True)
+class Boot:
+    """The parts of one boot.
+
+    Attributes:
+        cpus: the CPUs that are online, the boot processor included.
+        costs: what each part cost.
+        steps: the number of the hotplug state of those callbacks for which it is known.
+    """
+
+    cpus: int
+    costs: dict[Part, Cost]
+    steps: dict[Part, int]
+
+    def together(self, parts: Iterable[Part]) -> Cost:
+        """Return what *parts* cost together."""
+        return sum((self.costs.get(part, Cost()) for part in parts), Cost())
+
+    def share(self, some: Iterable[Part], parts: Iterable[Part]) -> float:
+        """Return the share of *some* in the work of *parts*."""
+        return self.together(some).working / max(self.together(parts).working, 1)
+
+
+@dataclass(frozen=True)
+class Growth:
+    """What one more CPU costs, in instructions of work, at both ends of a sweep.
+
+    Attributes:
+        low: between the two boots with the fewest CPUs.
+        high: between the two with the most.
+    """
+
+    low: float
+    high: float
+
+    @property
+    def ratio(self) -> float | None:
+        """How much more at the upper end than at the lower; None where it costs nothing there."""
+        return self.high / self.low if self.low > 0 else None
+
+
+def boots(records: Sequence[Record]) -> dict[str, list[Boot]]:
+    """Return the boots of *records* that have spans, by kernel, fewest CPUs first.
+
+    Of boots that differ in neither kernel nor CPUs the last counts.
+    """
+    counted = [record for record in records if record.spans]
+    machines = {(record.machine.memory_bytes, len(record.machine.nodes)) for record in counted}
+    found: dict[str, dict[int, Boot]] = {}
+    for name, record in zip(kernel_names.names(counted), counted, strict=True):
+        made, machine = boot(record), record.machine
+        told = [units.binary_size(machine.memory_bytes), units.many(len(machine.nodes), "node")]
+        title = ", ".join([name, *(told if len(machines) > 1 else [])])
+        found.setdefault(title, {})[made.cpus] = made
+    return {name: [of[cpus] for cpus in sorted(of)] for name, of in found.items()}
+
+
+def boot(record: Record) -> Boot:
+    """Return the parts of the boot *record*, without firmware and the tracer."""
+    kinds = spans.table().kinds
+    costs: dict[Part, Cost] = {}
+    steps: dict[Part, int] = {}
+    for span in record.spans:
+        if spans.is_tracers(span) or span.function == spans.FIRMWARE:
+            continue
+        part = Part(span.function, kinds.get(span.caller, ""))
+        cost = Cost(span.total, span.waiting, span.working)
+        costs[part] = costs.get(part, Cost()) + cost
+        if span.step >= 0:
+            steps[part] = span.step
+    return Boot(spans.cpus(record.spans), costs, steps)
+
+
+def growth(series: Sequence[Boot], parts: Iterable[Part]) -> Growth | None:
+    """Return how the work of *parts* together grows over *series*; None for a single boot."""
+    if len(series) < 2:
+        return None
+    listed = list(parts)
+    slopes = []
+    for first, second in ((series[0], series[1]), (series[-2], series[-1])):
+        grown = second.together(listed).working - first.together(listed).working
+        slopes.append(grown / (second.cpus - first.cpus))
+    return Growth(*slopes)
+
+
+def work_table(kernels: Mapping[str, Sequence[Boot]]) -> Table:
+    """Return each part that CPUs make dearer, what grows fastest first; then all of them."""
+    ends = [
+        _same([f"{of[at].cpus} to {of[at + 1].cpus}" for of in kernels.values() if len(of) > 1])
+        for at in (0, -2)
+    ]
+    made = table(
+        f"CPU bring-up on {_same([str(of[-1].cpus) for of in kernels.values()])} CPUs:"
+        " instructions",
+        ["step", "function", "what", *(["kernel"] if len(kernels) > 1 else [])],
+        ["total", "waiting", "working", "per CPU", *(f"one more, {end}" for end in ends), "ratio"],
+    )
+    made.caption = (
+        "working: as if one CPU did all of it; per CPU: of that; one more: the work that one more"
+        " CPU is, between those numbers of CPUs; ratio: of the second to the first; all: without"
+        " firmware and the tracer"
+    )
+    parts = {part for of in kernels.values() for boot in of for part in boot.costs}
+    shown = _shown(kernels, parts)
+    largest = [of[-1] for of in kernels.values()]
+    for part in shown:
+        _add(made, kernels, (_step(part, largest), part.function, part.kind), [part])
+    rest = parts - set(shown)
+    if rest:
+        _add(made, kernels, ("", _OTHERS, ""), rest)
+    made.add_section()
+    _add(made, kernels, ("", _ALL, ""), parts)
+    return made
+
+
+def difference(two: Mapping[str, Boot], title: str, most: int) -> Table:
+    """Return the *most* parts whose work differs most between *two* boots; all others; and all."""
+    (first, second), names = two.values(), list(two)
+    parts = {*first.costs, *second.costs}
+
+    def grown(part: Part) -> float:
+        return second.together([part]).working - first.together([part]).working
+
+    ordered = sorted(parts, key=lambda part: (-grown(part), part))
+    made = table(title, ["step", "function", "what"], [*names, "difference"])
+    rows = [
+        ((_step(part, [first, second]), part.function, part.kind), [part])
+        for part in ordered[:most]
+    ]
+    rows.append((("", _OTHERS, ""), ordered[most:]))
+    rows.append((("", _ALL, ""), ordered))
+    for cells, listed in rows:
+        works = [boot.together(listed).working for boot in (first, second)]
+        figures = [f"{work:,.0f}" for work in (*works, works[1] - works[0])]
+        add(made, *cells, *figures)
+    return made
+
+
+def draw(kernels: Mapping[str, Sequence[Boot]], path: Path, most: int) -> None:
+    """Draw the work per CPU of the *most* parts that grow most beyond the number of CPUs."""
+    curves = []
+    for name, of in kernels.items():
+        for part in _growing(of, most):
+            title = part.function if len(kernels) == 1 else f"{name}: {part.function}"
+            costs = [boot.together([part]).working / boot.cpus / 1e3 for boot in of]
+            curves.append(Curve(title, [boot.cpus for boot in of], costs))
+    plot.growth(
+        curves,
+        path,
+        title="CPU bring-up: work per CPU, exact clock",
+        size="CPUs",
+        written=str,
+        cost="thousand instructions per CPU",
+    )
+
+
+def _shown(kernels: Mapping[str, Sequence[Boot]], parts: set[Part]) -> list[Part]:
+    """Return the parts that one more CPU makes notably dearer, what grows fastest first."""
+
+    def excess(part: Part) -> float:
+        return max(
+            (found.high - found.low for of in kernels.values() if (found := growth(of, [part]))),
+            default=0,
+        )
+
+    shown = set()
+    for of in kernels.values():
+        whole = growth(of, parts)
+        for part in parts:
+            found = growth(of, [part])
+            if found is None or whole is None:
+                share, grown = of[-1].share([part], parts), 0.0
+            else:
+                share, grown = found.high / whole.high, (found.high - found.low) / whole.high
+            # What shrinks at the lower end is work that several threads share out anew.
+            if share >= SHARE or (found and found.low >= 0 and grown >= SHARE_GROWN):
+                shown.add(part)
+    return sorted(shown, key=lambda part: (-excess(part), part))
+
+
+def _growing(of: Sequence[Boot], most: int) -> list[Part]:
+    """Return the *most* parts that grow faster than CPUs, those first that grow by most."""
+    found = {part: growth(of, [part]) for part in of[-1].costs}
+    excess = {
+        part: grown.high - grown.low
+        for part, grown in found.items()
+        if grown is not None and grown.ratio is not None and grown.ratio > GROWS
+    }
+    return sorted(excess, key=lambda part: (-excess[part], part))[:most]
+
+
+def _add(
+    made: Table,
+    kernels: Mapping[str, Sequence[Boot]],
+    names: tuple[str, str, str],
+    parts: Iterable[Part],
+) -> None:
+    listed = list(parts)
+    # Calls lie in calls, so the totals of several do not add up.
+    timed = len(listed) == 1 and listed[0].kind not in _untimed()
+    for index, (kernel, of) in enumerate(kernels.items()):
+        cost = of[-1].together(listed)
+        found = growth(of, listed)
+        figures = [
+            cost.total if timed else None,
+            cost.waiting if timed else None,
+            cost.working,
+            cost.working / of[-1].cpus,
+            found.low if found else None,
+            found.high if found else None,
+        ]
+        ratio = found.ratio if found and len(of) > 2 else None
+        add(
+            made,
+            *(names if index == 0 else ("", "", "")),
+            *([kernel] if len(kernels) > 1 else []),
+            *("" if figure is None else f"{figure:,.0f}" for figure in figures),
+            "" if ratio is None else f"{ratio:.2f}",
+        )
+
+
+def _untimed() -> set[str]:
+    """Return the words for parts whose time from call to return says nothing."""
+    return {*spans.table().sleeping, ""}
+
+
+def _step(part: Part, of: Sequence[Boot]) -> str:
+    """Return the step of *part*; of each boot if kernels number it differently."""
+    return _same([f"#{boot.steps[part]}" for boot in of if part in boot.steps])
+
+
+def _same(words: Sequence[str]) -> str:
+    """Return the word that all agree on, or all of them."""
+    return ", ".join(dict.fromkeys(words))
