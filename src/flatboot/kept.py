@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +33,7 @@ class Wanted:
         programs: see ``boot.Boot``.
         phases: see ``boot.Boot``.
         functions: see ``boot.Boot``.
+        spans: see ``boot.Boot``; the text of a trace is not kept then.
         config: name of the kernel's config.
         arch: name of the architecture.
         arguments: see ``boot.Boot``.
@@ -49,6 +51,7 @@ class Wanted:
     programs: tuple[str, ...] = ()
     phases: bool = False
     functions: bool = False
+    spans: bool = False
     config: str = _CONFIG
     arch: str = _ARCH
     arguments: tuple[str, ...] = ()
@@ -62,7 +65,8 @@ class Wanted:
         size = [f"{self.nodes}n{self.cpus}c"] if (self.nodes, self.cpus) != (1, 1) else []
         config = [self.config] if self.config != _CONFIG else []
         arch = [self.arch] if self.arch != _ARCH else []
-        program = [self.programs[-1].replace(" ", "-")] if self.programs else []
+        # A boot whose calls are counted has the tracer's program, and no other.
+        program = [self.programs[-1].replace(" ", "-")] if self.programs and not self.spans else []
         run = [str(self.run)] if self.run else []
         words = [self.flavour, *arch, *config, self.memory, *size, *program, *run]
         return f"{self.table}/{'-'.join(words)}"
@@ -169,7 +173,7 @@ def _booted(wanted: Wanted) -> Record:
             " and take the record with --kept"
         )
     with progress.step(wanted.name):
-        return boot.boot(
+        made = boot.boot(
             build.kernel(bases.default(), wanted.flavour, wanted.config, wanted.arch),
             machine(wanted.arch, wanted.memory, wanted.cpus, wanted.nodes),
             cmdline=wanted.cmdline,
@@ -179,4 +183,10 @@ def _booted(wanted: Wanted) -> Record:
             functions=wanted.functions,
             timeout_s=_TIMEOUT_S,
             arguments=wanted.arguments,
+            spans=wanted.spans,
         )
+    if wanted.spans:
+        _check_sound(made, wanted)
+        files = {path: text for path, text in made.files.items() if path != record.TRACE_FILE}
+        made = dataclasses.replace(made, files=files, log="", console="")
+    return made
