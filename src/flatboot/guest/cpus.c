@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * CPUs that come up behind boot: waited for, and tried one by one.
+ *
+ *	cpus wait	sleep until none is deferred any longer
+ *	cpus raise	as people do it without: bring each up through its file
+ *	cpus try	run on each online CPU
+ *	cpus suffer wait|raise
+ *			wait or raise, and meanwhile a reader of the lock of
+ *			CPU hotplug and a task that wants to run each
+ *			millisecond
+ *
+ * Results:
+ *	cpus.first	CPUs that are online when the program starts
+ *	cpus.woken	how often the wait was woken
+ *	cpus.up		counter when all are up
+ *	cpus.online	the list of online CPUs
+ *	cpus.ran	on how many CPUs the program ran
+ *	cpus.stale	online CPUs whose own file says that they are offline
+ *	cpus.took	ticks of the counter from the start of the program
+ *	cpus.reader	ticks that the reader waited for at most
+ *	cpus.task	ns that the task ran late at most
+ */
+#define _GNU_SOURCE
+#include <linux/membarrier.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "files.h"
+#include "guest.h"
+
+#define CPUS "/sys/devices/system/cpu/"
+#define MOST 4096
+
+/* Call @each with every CPU of the list in a file; return how many there are.
+ */
+static int cpus_in(const char *path, void (*each)(int cpu))
+{
+	char *list = strdup(text_of(path)), *rest = list;
+	int count = 0, from, to;
+
+	if (!list)
+		fail("memory");
+	for (char *part; (part = strsep(&rest, ",\n"));) {
+		int got = sscanf(part, "%d-%d", &from, &to);
+
+		if (got < 1)
+			continue;
+		if (got < 2)
+			to = from;
+		for (; from <= to; from++, count++)
+			if (each)
+				each(from);
+	}
+	free(list);
+	return count;
+}
+
+static void report_up(void)
+{
+	printf(RESULT "cpus.up=%llu\n", (unsigned long long)counter());
+	printf(RESULT "cpus.online=%s", text_of(CPUS "online"));
+}
+
+static void wait_for_all(void)
+{
+	struct pollfd file = { .events = POLLPRI | POLLERR };
+	char list[MOST * 5];
+	long woken = 0;
+	ssize_t got;
+
+	file.fd = open(CPUS "deferred", O_RDONLY);
+	if (file.fd < 0)
+		fail(CPUS "deferred");
+	while ((got = pread(file.fd, list, sizeof(list), 0)) > 1) {
+		if (poll(&file, 1, -1) < 0)
+			fail("poll");
+		woken++;
+	}
+	if (got < 0)
+		fail(CPUS "deferred");
+	report_up();
+	printf(RESULT "cpus.woken=%ld\n", woken);
+}
+
+static const char *online_file(int cpu)
+{
+	static char path[64];
+
+	snprintf(path, sizeof(path), CPUS "cpu%d/online", cpu);
+	return path;
+}
+
+static void raise_cpu(int cpu)
+{
+	/* One that cannot go offline has no such file. */
+	if (access(online_file(cpu), W_OK) == 0)
+		put(online_file(cpu), "1");
+}
+
+static int ran, stale;
+
+static void try_cpu(int cpu)
+{
+	static cpu_set_t set[MOST / CPU_SETSIZE];
+
+	CPU_ZERO_S(sizeof(set), set);
+	CPU_SET_S((size_t)cpu, sizeof(set), set);
+	if (sched_setaffinity(0, sizeof(set), set) == 0 &&
+	    sched_getcpu() == cpu)
+		ran++;
+	if (access(online_file(cpu), R_OK) == 0 &&
+	    atoi(text_of(online_file(cpu))) != 1)
+		stale++;
+}
+
+static volatile sig_atomic_t over;
+
+static void stop(int signal)
+{
+	over = signal;
+}
+
+/* A lock that readers share does not make one wait but for a writer. */
+static void read_lock_often(void)
+{
+	uint64_t worst = 0;
+
+	while (!over) {
+		uint64_t before = counter(), took;
+
+		/* Registered with nobody: takes the lock, and finds no CPU. */
+		if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0,
+			    0))
+			fail("membarrier");
+		took = counter() - before;
+		if (took > worst)
+			worst = took;
+		nap(1);
+	}
+	printf(RESULT "cpus.reader=%llu\n", (unsigned long long)worst);
+}
+
+static void run_often(void)
+{
+	long worst = 0;
+	struct timespec wanted, now;
+
+	/* Otherwise a timer may be 50 us late for the sake of others. */
+	prctl(PR_SET_TIMERSLACK, 1);
+	clock_gettime(CLOCK_MONOTONIC, &wanted);
+	while (!over) {
+		long late;
+
+		wanted.tv_nsec += 1000000;
+		if (wanted.tv_nsec >= 1000000000) {
+			wanted.tv_nsec -= 1000000000;
+			wanted.tv_sec++;
+		}
+		if (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &wanted,
+				    NULL))
+			continue;
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		late = (now.tv_sec - wanted.tv_sec) * 1000000000 + now.tv_nsec -
+		       wanted.tv_nsec;
+		if (late > worst)
+			worst = late;
+	}
+	printf(RESULT "cpus.task=%ld\n", worst);
+}
+
+static pid_t start(void (*work)(void))
+{
+	pid_t child;
+
+	fflush(stdout);
+	child = fork();
+	if (child < 0)
+		fail("fork");
+	if (!child) {
+		work();
+		fflush(stdout);
+		_exit(0);
+	}
+	return child;
+}
+
+/* Bring all up as @how says. */
+static bool bring_up(const char *how)
+{
+	if (!strcmp(how, "wait")) {
+		wait_for_all();
+	} else if (!strcmp(how, "raise")) {
+		cpus_in(CPUS "present", raise_cpu);
+		report_up();
+	} else {
+		return false;
+	}
+	return true;
+}
+
+static bool suffer(const char *how)
+{
+	uint64_t began = counter();
+	pid_t children[2];
+	bool known;
+
+	signal(SIGTERM, stop);
+	children[0] = start(read_lock_often);
+	children[1] = start(run_often);
+	known = bring_up(how);
+	printf(RESULT "cpus.took=%llu\n",
+	       (unsigned long long)(counter() - began));
+	for (int i = 0; i < 2; i++) {
+		kill(children[i], SIGTERM);
+		waitpid(children[i], NULL, 0);
+	}
+	return known;
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 1 ? argv[1] : "";
+
+	printf(RESULT "cpus.first=%d\n", cpus_in(CPUS "online", NULL));
+	if (!strcmp(what, "try")) {
+		cpus_in(CPUS "online", try_cpu);
+		printf(RESULT "cpus.ran=%d\n", ran);
+		printf(RESULT "cpus.stale=%d\n", stale);
+		return 0;
+	}
+	if (argc > 2 && !strcmp(what, "suffer") && suffer(argv[2]))
+		return 0;
+	if (bring_up(what))
+		return 0;
+	fputs("usage: cpus wait|raise|try|suffer wait|suffer raise\n", stderr);
+	return 2;
+}

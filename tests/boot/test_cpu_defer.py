@@ -1,0 +1,261 @@
+"""CPUs that boot leaves for later come up behind it, all of them, whatever happens meanwhile."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from guests import Ask, Guests
+
+from flatboot import callbacks
+from flatboot.record import Record
+
+#: QEMU's CPUs do not say that their clocks agree: each would measure its delay loop for a second.
+KNOWN_DELAY = "lpj=4000000"
+#: Two packages of four cores of two threads.
+THREADS = ("-smp", "16,sockets=2,cores=4,threads=2")
+WAIT = ("cpus wait", "cpus try")
+TRACE = "/sys/kernel/tracing/trace"
+#: One kernel that is quick, and, with the long tests, those that check themselves.
+WHERE = [
+    ("bench", "x86_64"),
+    pytest.param("bench", "arm64"),
+    pytest.param("debug", "x86_64", marks=pytest.mark.long),
+    pytest.param("debug", "arm64", marks=pytest.mark.long),
+]
+
+
+def deferred(cmdline: str, *programs: str, **more: object) -> Ask:
+    """Return a boot of a machine with 8 CPUs, or as *more* has it."""
+    ask = {"clock": "wall", "cpus": 8, "cmdline": f"{KNOWN_DELAY} {cmdline}".strip(), **more}
+    return Ask("flatboot", "2G", programs or WAIT, **ask)  # type: ignore[arg-type]
+
+
+def cpus_of(text: str) -> set[int]:
+    """Return the CPUs of a list such as "0-3,8"."""
+    found = set()
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        found |= set(range(int(first), int(last or first) + 1))
+    return found
+
+
+def left_by_boot(record: Record) -> set[int]:
+    """Return the CPUs that boot left for later."""
+    return cpus_of(re.findall(r"cpu: CPUs (\S+) come up behind boot", record.log)[0])
+
+
+def came_up(record: Record) -> tuple[int, int, int]:
+    """Return how many CPUs came up behind boot, how many should have, and in how many groups."""
+    line = re.findall(r"cpu: (\d+) of (\d+) CPUs came up behind boot, in (\d+) groups", record.log)
+    up, wanted, groups = map(int, line[0])
+    return up, wanted, groups
+
+
+def assert_usable(record: Record, cpus: int) -> None:
+    """Fail unless *cpus* CPUs are online, run programs, and their devices say so."""
+    assert len(cpus_of(record.results["cpus.online"])) == cpus
+    assert (record.results["cpus.ran"], record.results["cpus.stale"]) == (str(cpus), "0")
+
+
+@pytest.mark.parametrize(
+    ("cpus", "nodes", "defer", "groups"),
+    [(8, 1, 2, 2), (8, 1, 1, 3), (16, 4, 4, 2), (16, 16, 4, 2), (16, 2, 15, 1)],
+)
+def test_all_come_up_in_groups_that_double(
+    guests: Guests, cpus: int, nodes: int, defer: int, groups: int
+) -> None:
+    record = guests(deferred(f"cpuhp.defer={defer}", cpus=cpus, nodes=nodes, clock="exact"))
+    assert f"{defer} CPU" in re.findall(r"smp: Brought up .*", record.log)[0]
+    assert came_up(record) == (cpus - defer, cpus - defer, groups)
+    assert_usable(record, cpus)
+
+
+@pytest.mark.parametrize(("config", "arch"), WHERE)
+def test_on_each_architecture(guests: Guests, config: str, arch: str) -> None:
+    record = guests(deferred("cpuhp.defer=2", config=config, arch=arch))
+    assert came_up(record)[:2] == (6, 6)
+    assert_usable(record, 8)
+
+
+def test_those_that_boot_brings_up_are_spread_over_the_nodes(guests: Guests) -> None:
+    record = guests(deferred("cpuhp.defer=6", cpus=16, nodes=4))
+    now = set(range(16)) - left_by_boot(record)
+    assert 0 in now
+    by_node = [len(now & set(range(4 * node, 4 * node + 4))) for node in range(4)]
+    assert sorted(by_node) == [1, 1, 2, 2]
+
+
+def test_first_threads_come_before_the_others(guests: Guests) -> None:
+    record = guests(deferred("cpuhp.defer=6", cpus=16, arguments=THREADS))
+    assert {cpu for cpu in range(16) if cpu % 2} <= left_by_boot(record)
+    assert_usable(record, 16)
+
+
+def test_second_threads_stay_down_without_smt(guests: Guests) -> None:
+    record = guests(deferred("cpuhp.defer=2 nosmt", cpus=16, arguments=THREADS))
+    assert cpus_of(record.results["cpus.online"]) == set(range(0, 16, 2))
+    assert "did not come up" not in record.log
+
+
+def test_maxcpus_counts_those_that_come_later(guests: Guests) -> None:
+    record = guests(deferred("cpuhp.defer=2 maxcpus=5"))
+    assert came_up(record)[:2] == (3, 3)
+    assert_usable(record, 5)
+
+
+@pytest.mark.parametrize("value", ["0", "8", "100", "-1", "junk", ""])
+def test_nothing_is_deferred_for(guests: Guests, value: str) -> None:
+    record = guests(deferred(f"cpuhp.defer={value}"))
+    assert "behind boot" not in record.log
+    assert_usable(record, 8)
+    wrong = not value.isdigit()
+    assert (f"cpuhp.defer={value} is not a number of CPUs" in record.log) == wrong
+
+
+def test_without_waking_cpus_together(guests: Guests) -> None:
+    record = guests(deferred("cpuhp.defer=2 cpuhp.parallel=0"))
+    assert came_up(record)[:2] == (6, 6)
+    assert_usable(record, 8)
+
+
+def test_user_space_may_be_quicker(guests: Guests) -> None:
+    record = guests(deferred("cpuhp.defer=1", "cpus raise", *WAIT))
+    assert_usable(record, 8)
+
+
+def test_they_go_down_and_up_again(guests: Guests) -> None:
+    file = "/sys/devices/system/cpu/cpu{}/online"
+    again = [
+        f"poke write {cpu}to{value} {file.format(cpu)} {value}"
+        for cpu in (7, 3, 5)
+        for value in (0, 1)
+    ]
+    record = guests(deferred("cpuhp.defer=2", "cpus wait", *again, "cpus try"))
+    written = [value for key, value in record.results.items() if key.startswith("write.")]
+    assert written == ["ok"] * 6
+    assert_usable(record, 8)
+
+
+def test_boot_costs_what_it_costs_with_the_cpus_that_it_brings_up(guests: Guests) -> None:
+    """As with maxcpus=, which leaves them to user space."""
+    costs = [
+        int(guests(deferred(cmdline, clock="exact", cpus=32)).results["mark"])
+        for cmdline in ("cpuhp.defer=4", "maxcpus=4")
+    ]
+    assert costs[0] == pytest.approx(costs[1], rel=0.002)
+
+
+def _per_cpu(record: Record, function: str) -> float:
+    """Return what a callback took on average, in instructions; the boot CPU's own is left out."""
+    found = [
+        call.length
+        for call in callbacks.parse(record.files["events"])
+        if call.function == function and call.cpu
+    ]
+    assert found, f"{function} is not in the trace"
+    return sum(found) / len(found)
+
+
+def test_bringing_workqueues_up_costs_the_same_for_each_cpu(guests: Guests) -> None:
+    """On stock it is 47,000 instructions with 16 CPUs, and 167,000 with 64."""
+    trace = "nolapic_timer trace_event=cpuhp:* trace_buf_size=256K trace_clock=x86-tsc"
+    few, many = (
+        _per_cpu(
+            guests(deferred(trace, f"poke show events {TRACE}", clock="exact", cpus=cpus)),
+            "workqueue_online_cpu",
+        )
+        for cpus in (8, 32)
+    )
+    assert many < 1.1 * few
+    assert many < 8_000
+
+
+# --- CPUs that fail: the kernel that checks itself can make them ---------------------------------
+
+STATES = "poke show states /sys/devices/system/cpu/hotplug/states"
+
+
+def failing(fault: str, *programs: str, **more: object) -> Ask:
+    """Return a boot of the debug kernel, 8 CPUs of which boot brings up two, with *fault*."""
+    programs = programs or ("cpus wait", "cpus raise", "cpus try", STATES)
+    return deferred(f"cpuhp.defer=2 {fault}", *programs, config="debug", **more)
+
+
+def given_up(record: Record) -> dict[int, int]:
+    """Return the CPUs that did not come up, with the error."""
+    found = re.findall(r"cpu: CPU(\d+) did not come up behind boot: error (-\d+)", record.log)
+    return {int(cpu): int(error) for cpu, error in found}
+
+
+def test_cpus_that_never_answer_share_one_time_limit(guests: Guests) -> None:
+    trace = "trace_event=cpu_group:cpu_group_end"
+    show = f"poke show events {TRACE}"
+    programs = ("cpus wait", show, "cpus try")
+    record = guests(failing(f"cpuhp.defer=4 cpuhp.silent=4,6,7 {trace}", *programs))
+    assert given_up(record) == {4: -5, 6: -5, 7: -5}
+    assert came_up(record) == (1, 4, 1)
+    assert_usable(record, 5)
+    (end,) = re.findall(r"up=(\d+) failed=(\d+) locked_ns=(\d+)", record.files["events"])
+    assert end[:2] == ("1", "3")
+    assert 9e9 < int(end[2]) < 20e9
+
+
+def _assert_rolled_back(guests: Guests, at: dict[int, int]) -> None:
+    """Fail unless each CPU of *at*, failing at that state, stays out alone; asked, it comes."""
+    faults = ",".join(f"{cpu}:{state}" for cpu, state in at.items())
+    record = guests(failing(f"cpuhp.fail={faults}"))
+    assert "is not CPU:STATE" not in record.log
+    assert given_up(record) == dict.fromkeys(at, -11)
+    assert came_up(record)[:2] == (6 - len(at), 6)
+    assert_usable(record, 8)
+
+
+def test_a_callback_that_fails_takes_one_cpu_down(guests: Guests) -> None:
+    """Where threads are made, where CPUs are woken, while online, and when made active."""
+    _assert_rolled_back(guests, {3: 1, 4: 82, 5: 186, 7: 234})
+
+
+def test_states_that_may_not_fail_are_refused(guests: Guests) -> None:
+    record = guests(failing("cpuhp.fail=3:87,99:1,4:0,junk"))
+    refused = re.findall(r"cpuhp.fail=(\S+) is not CPU:STATE", record.log)
+    assert refused == ["3:87", "99:1", "4:0", "junk"]
+    assert came_up(record)[:2] == (6, 6)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(8))
+def test_every_state_may_fail(guests: Guests, part: int) -> None:
+    record = guests(failing(""))
+    names = re.findall(r"^ *(\d+): (\S+)", record.files["states"], re.M)
+    # What only a CPU that goes down runs fails no CPU that comes.
+    coming = [
+        int(number)
+        for number, name in names
+        if not name.endswith((":dead", ":dying", ":teardown", ":waitempty", ":starting"))
+        and name not in ("offline", "online", "ap:offline", "ap:online", "printk:online")
+    ]
+    some = coming[part::8]
+    assert some
+    for first in range(0, len(some), 6):
+        _assert_rolled_back(guests, dict(zip(range(2, 8), some[first : first + 6], strict=False)))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("nodes", [1, 16])
+def test_many_cpus_on_the_kernel_that_checks_itself(guests: Guests, nodes: int) -> None:
+    """On the exact clock, so that no watchdog barks because the host is slow."""
+    record = guests(
+        Ask(
+            "flatboot",
+            "4G",
+            WAIT,
+            clock="exact",
+            cpus=32,
+            nodes=nodes,
+            config="debug",
+            cmdline=f"{KNOWN_DELAY} cpuhp.defer=4",
+        )
+    )
+    assert came_up(record)[:2] == (28, 28)
+    assert_usable(record, 32)
