@@ -30,7 +30,7 @@ from flatboot.errors import FlatbootError
 from flatboot.sources import Source
 
 #: The folders of tools/testing/selftests that are built.
-COLLECTIONS = ("mm", "memory-hotplug", "damon")
+COLLECTIONS = ("mm", "memory-hotplug", "cpu-hotplug", "damon")
 _ARCH = "x86_64"
 #: Commands that their scripts need besides those of busybox.
 _PROGRAMS = ("bash", "busybox", "dmesg", "gzip", "killall", "pgrep", "timeout")

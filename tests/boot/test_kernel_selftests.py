@@ -34,6 +34,7 @@ GROUPS = {
         *("mm:ksft_ksm_numa.sh", "mm:ksft_memory_failure.sh"),
     ),
     "memory-hotplug": ("memory-hotplug:mem-on-off-test.sh",),
+    "cpu-hotplug": ("cpu-hotplug:cpu-on-off-test.sh",),
     "damon": (
         *("damon:sysfs.sh", "damon:sysfs_refresh.py", "damon:reclaim.sh"),
         *("damon:lru_sort.sh", "damon:sysfs_update_removed_scheme_dir.sh"),
