@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ from flatboot.report_tables import add, table
 #: A part is shown if it makes up the first share of what one more CPU costs at the upper end, or
 #: grew from the lower end by the second.
 SHARE, SHARE_GROWN = 0.005, 0.0005
+#: How far two curves may end apart, as a share, and be drawn as one.
+DRAWN_ALIKE = 0.2
 #: From this ratio of the costs of one more CPU on, a part grows faster than the CPUs.
 GROWS = 1.05
 _OTHERS, _ALL = "all others", "all"
@@ -183,13 +186,26 @@ def difference(two: Mapping[str, Boot], title: str, most: int) -> Table:
 
 
 def draw(kernels: Mapping[str, Sequence[Boot]], path: Path, most: int) -> None:
-    """Draw the work per CPU of the *most* parts that grow most beyond the number of CPUs."""
+    """Draw the work per CPU of the *most* parts that grow most beyond the number of CPUs.
+
+    They are those of the first kernel; others have a curve of their own where it is another one.
+    """
     curves = []
-    for name, of in kernels.items():
-        for part in _growing(of, most):
-            title = part.function if len(kernels) == 1 else f"{name}: {part.function}"
+    for part in _growing(next(iter(kernels.values())), most):
+        alike: list[tuple[list[str], Curve]] = []
+        for name, of in kernels.items():
             costs = [boot.together([part]).working / boot.cpus / 1e3 for boot in of]
-            curves.append(Curve(title, [boot.cpus for boot in of], costs))
+            curve = Curve(part.function, [boot.cpus for boot in of], costs)
+            same = [names for names, other in alike if _ends_alike(curve, other)]
+            if same:
+                same[0].append(name)
+            else:
+                alike.append(([name], curve))
+        for names, curve in alike:
+            title = part.function
+            if len(kernels) > 1:
+                title = f"{' and '.join(names)}: {title}"
+            curves.append(dataclasses.replace(curve, name=title))
     plot.growth(
         curves,
         path,
@@ -198,6 +214,11 @@ def draw(kernels: Mapping[str, Sequence[Boot]], path: Path, most: int) -> None:
         written=str,
         cost="thousand instructions per CPU",
     )
+
+
+def _ends_alike(one: Curve, other: Curve) -> bool:
+    """Return whether two curves end alike, for all that a picture shows."""
+    return abs(one.costs[-1] - other.costs[-1]) <= DRAWN_ALIKE * other.costs[-1]
 
 
 def _shown(kernels: Mapping[str, Sequence[Boot]], parts: set[Part]) -> list[Part]:
