@@ -13,7 +13,7 @@ from flatboot import cpu_work, sweep
 from flatboot.cpu_work import Boot
 from flatboot.kept import Kept, Wanted
 
-FLAVOURS = ("stock",)
+FLAVOURS = ("stock", "flatboot")
 CPUS = (4, 16, 64, 128, 240)
 #: Many virtual CPUs neither calibrate nor take ticks, which would be most of what is measured.
 CMDLINE = f"lpj=4000000 nolapic_timer {sweep.TRACE_CMDLINE}"

@@ -1,0 +1,119 @@
+"""CPUs that come up behind boot: what boot costs, when all are up, and who waits meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rich.table import Table
+
+from flatboot.kept import Kept, Wanted
+from flatboot.record import Record
+
+MEMORY = "2G"
+#: How many CPUs boot brings up, where not all.
+FEW = 4
+CPUS = (FEW, 64, 240)
+BY_HAND_MOST = 64
+#: A machine on which every CPU keeps its timer, for latencies.
+TIMED = 32
+#: QEMU's CPUs would each measure their delay loop for 80 M instructions.
+KNOWN_DELAY = "lpj=4000000"
+#: Each would measure its timer, too.
+NO_TIMER = "nolapic_timer"
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to get all CPUs up: the kernel, its parameters, and what the guest does for it."""
+
+    flavour: str
+    cmdline: str
+    does: str
+
+    @property
+    def title(self) -> str:
+        """The row's name."""
+        by_hand = ", then sysfs" if self.does == "raise" else ""
+        return f"{self.flavour} {self.cmdline}".strip() + by_hand
+
+
+AT_BOOT = Way("stock", "", "try")
+BY_HAND = Way("stock", f"maxcpus={FEW}", "raise")
+ALL_AT_BOOT = Way("flatboot", "", "try")
+BEHIND_BOOT = Way("flatboot", f"cpuhp.defer={FEW}", "wait")
+
+
+def boot(kept: Kept, way: Way, cpus: int) -> Record:
+    """Return the boot of a machine with *cpus* CPUs.
+
+    More than 64 are not brought up through sysfs: each makes the kernel build all scheduler domains
+    anew, which takes more than a quarter of an hour of emulation.
+    """
+    left = way == BY_HAND and cpus > BY_HAND_MOST
+    return kept(
+        Wanted(
+            "cpu-defer",
+            way.flavour,
+            MEMORY,
+            f"{KNOWN_DELAY} {NO_TIMER} {way.cmdline}".strip(),
+            cpus,
+            programs=() if left else (f"cpus {way.does}",),
+            fills=False,
+        )
+    )
+
+
+def table(kept: Kept) -> Table:
+    """Return the instructions to /init, and until all CPUs are up, by the number of CPUs."""
+    made = Table(
+        title="Instructions to /init, and until all CPUs are up",
+        caption=f"Ratio: to the same kernel with {FEW} CPUs. Through sysfs no more than"
+        f" {BY_HAND_MOST} CPUs are brought up here: each makes the kernel build all scheduler"
+        " domains anew",
+    )
+    made.add_column("kernel")
+    made.add_column("CPUs", justify="right")
+    for column in ("to /init", "ratio", "all up"):
+        made.add_column(column, justify="right")
+    for way in (AT_BOOT, BY_HAND, ALL_AT_BOOT, BEHIND_BOOT):
+        least = 0
+        for cpus in CPUS:
+            record = boot(kept, way, cpus)
+            least = least or record.to_init
+            up = record.results.get("cpus.up")
+            made.add_row(
+                way.title if cpus == FEW else "",
+                str(cpus),
+                f"{record.to_init / 1e6:.1f} M",
+                f"{record.to_init / least:.2f}x" if cpus != FEW else "",
+                f"{int(up) / 1e6:.1f} M" if up and cpus != FEW else "",
+            )
+        made.add_section()
+    return made
+
+
+def waits(kept: Kept) -> Table:
+    """Return how long all CPUs take to come up behind boot, and who waits for how long."""
+    made = Table(title=f"{TIMED - FEW} CPUs behind boot: how long it takes, and who waits for it")
+    made.add_column("kernel")
+    for column in ("all up after", "a reader of the hotplug lock waits", "a task runs late by"):
+        made.add_column(column, justify="right")
+    for way in (BY_HAND, BEHIND_BOOT):
+        found = kept(
+            Wanted(
+                "cpu-waits",
+                way.flavour,
+                MEMORY,
+                f"{KNOWN_DELAY} {way.cmdline}",
+                TIMED,
+                programs=(f"cpus suffer {way.does}",),
+                fills=False,
+            )
+        ).results
+        made.add_row(
+            way.title,
+            f"{int(found['cpus.took']) / 1e6:.1f} ms",
+            f"{int(found['cpus.reader']) / 1e6:.1f} ms",
+            f"{int(found['cpus.task']) / 1e6:.2f} ms",
+        )
+    return made
