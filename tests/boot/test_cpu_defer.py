@@ -98,6 +98,17 @@ def test_second_threads_stay_down_without_smt(guests: Guests) -> None:
     assert "did not come up" not in record.log
 
 
+@pytest.mark.parametrize(
+    ("isolated", "defer", "up"),
+    [("0-3", 2, {0, 4}), ("0", 1, {0, 1}), ("4-7", 4, {0, 1, 2, 3}), ("1-6", 3, {0, 1, 7})],
+)
+def test_isolated_cpus_come_last(guests: Guests, isolated: str, defer: int, up: set[int]) -> None:
+    """Boot needs one that is not."""
+    record = guests(deferred(f"cpuhp.defer={defer} isolcpus={isolated}"))
+    assert set(range(8)) - left_by_boot(record) == up
+    assert_usable(record, 8)
+
+
 def test_maxcpus_counts_those_that_come_later(guests: Guests) -> None:
     record = guests(deferred("cpuhp.defer=2 maxcpus=5"))
     assert came_up(record)[:2] == (3, 3)

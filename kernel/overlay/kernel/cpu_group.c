@@ -16,8 +16,9 @@
  *      time: they come alive and wait.
  *   2. Released, one after another, and brought up as far as a CPU goes
  *      without running tasks: online, but not active.
- *   3. What must be right before a task runs there and stops the machine:
- *      arch_cpu_group_online().
+ *   3. What must be right before user space runs there and stops the machine:
+ *      arch_cpu_group_online(). Kernel threads may have run before, as they do
+ *      in boot and resume.
  *   4. Activated. Then what follows from the set of online CPUs is done once.
  *
  * A CPU that fails leaves its group and is taken down; the others go on.
@@ -33,11 +34,11 @@
 #include <linux/cpu_group.h>
 #include <linux/cpuset.h>
 #include <linux/device.h>
-#include <linux/freezer.h>
 #include <linux/init.h>
 #include <linux/kthread.h>
 #include <linux/ktime.h>
 #include <linux/nodemask.h>
+#include <linux/sched/isolation.h>
 #include <linux/sched/smt.h>
 #include <linux/sched/topology.h>
 #include <linux/slab.h>
@@ -65,7 +66,7 @@ static ktime_t cpu_group_deadline;
 /* N of cpuhp.defer=N; 0: nothing is deferred. */
 static unsigned int cpu_group_defer __initdata;
 
-/* CPUs that boot left for later, and did not come up yet. Under cpu_add_remove_lock. */
+/* CPUs that boot left for later, and did not come up yet. Written under cpu_add_remove_lock. */
 static struct cpumask cpu_group_deferred;
 
 /* The directory that holds "deferred", to wake who polls it. */
@@ -175,6 +176,7 @@ static void __init cpu_group_spread(struct cpumask *to, const struct cpumask *fr
 const struct cpumask * __init cpu_group_split(unsigned int *max_cpus)
 {
 	static struct cpumask now __initdata, first __initdata, second __initdata;
+	static struct cpumask busy __initdata;
 	unsigned int cpu, room = *max_cpus;
 
 	cpu_group_set_faults();
@@ -198,6 +200,15 @@ const struct cpumask * __init cpu_group_split(unsigned int *max_cpus)
 			cpumask_clear_cpu(cpu, &second);
 	cpumask_or(&cpu_group_deferred, &first, &second);
 
+	/* Isolated CPUs come last, and one must be there that is not isolated. */
+	cpumask_and(&busy, housekeeping_cpumask(HK_TYPE_DOMAIN),
+		    housekeeping_cpumask(HK_TYPE_KERNEL_NOISE));
+	if (!cpumask_intersects(&now, &busy)) {
+		cpumask_and(&busy, &busy, &cpu_group_deferred);
+		cpu_group_spread(&now, &busy, cpumask_weight(&now) + 1);
+	}
+	cpumask_and(&busy, &busy, &first);
+	cpu_group_spread(&now, &busy, cpu_group_defer);
 	cpu_group_spread(&now, &first, cpu_group_defer);
 	cpu_group_spread(&now, &second, cpu_group_defer);
 	cpumask_andnot(&cpu_group_deferred, &cpu_group_deferred, &now);
@@ -248,8 +259,9 @@ static void cpu_group_failed(unsigned int cpu, int err, struct cpumask *group)
 	cpumask_clear_cpu(cpu, group);
 }
 
-/* Move each CPU of @group to @target; those that fail leave the group. */
-static void cpu_group_stage(struct cpumask *group, enum cpuhp_state target)
+/* Move each CPU of @group to @target; those that fail leave it, some to @inactive. */
+static void cpu_group_stage(struct cpumask *group, enum cpuhp_state target,
+			    struct cpumask *inactive)
 {
 	unsigned int cpu;
 
@@ -257,7 +269,8 @@ static void cpu_group_stage(struct cpumask *group, enum cpuhp_state target)
 		int err = cpu_up_cpuslocked(cpu, 0, target);
 
 		if (err) {
-			cpu_up_undo(cpu);
+			if (!cpu_up_undo(cpu))
+				cpumask_set_cpu(cpu, inactive);
 			cpu_group_failed(cpu, err, group);
 		}
 	}
@@ -300,18 +313,18 @@ static int cpu_group_bring_up(struct cpumask *group)
 	cpus_write_lock();
 	locked = ktime_get_ns();
 	cpu_group_up = true;
+	cpumask_clear(&inactive);
 	arch_cpu_group_begin();
 
 	if (cpu_up_in_parallel()) {
-		cpu_group_stage(group, CPUHP_BP_KICK_AP);
+		cpu_group_stage(group, CPUHP_BP_KICK_AP, &inactive);
 		cpu_group_deadline = ktime_add_ns(ktime_get(), CPU_GROUP_ALIVE_NS);
 	}
-	cpu_group_stage(group, CPUHP_AP_ACTIVE - 1);
+	cpu_group_stage(group, CPUHP_AP_ACTIVE - 1, &inactive);
 	cpu_group_deadline = 0;
 
 	arch_cpu_group_online();
 
-	cpumask_clear(&inactive);
 	for_each_cpu(cpu, group) {
 		err = cpu_up_cpuslocked(cpu, 0, CPUHP_ONLINE);
 		if (err) {
@@ -365,11 +378,10 @@ static void cpu_group_next(struct cpumask *group, unsigned int nr)
 
 static int cpu_group_thread(void *unused)
 {
-	unsigned int before = num_online_cpus(), wanted = cpumask_weight(&cpu_group_deferred);
+	unsigned int wanted = cpumask_weight(&cpu_group_deferred), up = 0;
+	unsigned int size = min(num_online_cpus(), CPU_GROUP_MOST), groups = 0;
 	static struct cpumask group, tried;
-	unsigned int size = min(before, CPU_GROUP_MOST), groups = 0;
 
-	set_freezable();
 	/* The first process is about to start: let it. */
 	schedule_timeout_idle(1);
 
@@ -377,9 +389,8 @@ static int cpu_group_thread(void *unused)
 		cpu_group_next(&group, size);
 		cpumask_copy(&tried, &group);
 		if (cpu_group_bring_up(&group)) {
-			/* On the way to sleep, or to another kernel. */
-			__set_current_state(TASK_INTERRUPTIBLE | TASK_FREEZABLE);
-			schedule_timeout(HZ);
+			/* A PCI driver is probing; or to sleep, or to another kernel. */
+			schedule_timeout_idle(HZ / 50);
 			continue;
 		}
 		cpu_maps_update_begin();
@@ -388,15 +399,19 @@ static int cpu_group_thread(void *unused)
 		if (cpu_group_dev)
 			sysfs_notify(&cpu_group_dev->kobj, NULL, "deferred");
 		size = min(size * 2, CPU_GROUP_MOST);
+		up += cpumask_weight(&group);
 		groups++;
 		cond_resched();
 	}
 
+	/* User space may have brought up the last one. */
+	if (cpu_group_dev)
+		sysfs_notify(&cpu_group_dev->kobj, NULL, "deferred");
 	cpus_read_lock();
 	workqueue_update_topology();
 	cpus_read_unlock();
 	pr_info("%u of %u CPUs came up behind boot, in %u groups\n",
-		num_online_cpus() - before, wanted, groups);
+		up, wanted, groups);
 	return 0;
 }
 

@@ -14,7 +14,7 @@ int cpu_up_cpuslocked(unsigned int cpu, int tasks_frozen, enum cpuhp_state targe
 
 /* kernel/cpu.c; all under cpu_add_remove_lock */
 int cpu_up_check(unsigned int cpu);
-void cpu_up_undo(unsigned int cpu);
+bool cpu_up_undo(unsigned int cpu);
 void cpu_down_inactive(unsigned int cpu);
 bool cpu_up_in_parallel(void);
 
