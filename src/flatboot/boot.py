@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import dataclasses
 import datetime
@@ -38,7 +37,7 @@ from flatboot.guestlog import GuestLog
 from flatboot.machine import Machine
 from flatboot.marks import Hit
 from flatboot.phases import Breakdown
-from flatboot.processes import sigterm_raises
+from flatboot.processes import run_coroutine
 from flatboot.record import Record
 
 Clock = Literal["exact", "wall"]
@@ -191,8 +190,7 @@ def boot(
         tuple(arguments),
         spans,
     )
-    with sigterm_raises():
-        return asyncio.run(measure(wanted))
+    return run_coroutine(measure(wanted))
 
 
 async def measure(wanted: Boot) -> Record:

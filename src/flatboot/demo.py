@@ -11,7 +11,7 @@ from flatboot import bases, build, host, plot, progress, units
 from flatboot.boot import Boot, measure
 from flatboot.build import KernelImage
 from flatboot.machine import machine
-from flatboot.processes import sigterm_raises
+from flatboot.processes import run_coroutine
 from flatboot.record import Record
 
 _CONFIG = "bench"
@@ -38,8 +38,8 @@ def run(output: Path) -> list[Record]:
     flatboot = build.kernel(base, "flatboot", _CONFIG)
     wanted = plan(stock, flatboot, largest)
     side_by_side = available >= host.boot_memory(largest) + _BESIDE
-    with sigterm_raises(), progress.step("booting", total=len(wanted)) as step:
-        records = asyncio.run(_boot_all(wanted, 2 if side_by_side else 1, step))
+    with progress.step("booting", total=len(wanted)) as step:
+        records = run_coroutine(_boot_all(wanted, 2 if side_by_side else 1, step))
     for record in records:
         name = f"{record.kernel.flavour}-{units.short_size(record.machine.memory_bytes)}.json"
         record.save(output / name)

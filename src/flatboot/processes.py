@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ctypes
 import os
@@ -9,10 +10,10 @@ import shlex
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import IO
+from typing import IO, Any, TypeVar
 
 from flatboot.errors import FlatbootError
 
@@ -20,6 +21,7 @@ TAIL_LINES = 20
 _GRACE_S = 5.0
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None)
+_T = TypeVar("_T")
 
 
 class CommandFailed(FlatbootError):
@@ -206,3 +208,41 @@ def sigterm_raises() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def run_coroutine(main: Coroutine[Any, Any, _T]) -> _T:
+    """Run *main* to its end, as asyncio.run() does; SIGTERM cancels it, as Ctrl-C does.
+
+    An exception out of a signal handler would come up in whichever callback of the event loop runs
+    then, and what waits for that callback would wait for ever. In a thread other than the main one
+    no signal is looked at.
+
+    Raises:
+        SystemExit: SIGTERM came (status 143); *main* has cleaned up.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return asyncio.run(main)
+    terminated = False
+
+    async def cancellable() -> _T:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+
+        def terminate(number: int, frame: FrameType | None) -> None:
+            nonlocal terminated
+            if not terminated:
+                terminated = True
+                loop.call_soon_threadsafe(task.cancel)
+
+        before = signal.signal(signal.SIGTERM, terminate)
+        try:
+            return await main
+        finally:
+            signal.signal(signal.SIGTERM, before)
+
+    try:
+        return asyncio.run(cancellable())
+    except asyncio.CancelledError:
+        if terminated:
+            raise SystemExit(128 + signal.SIGTERM) from None
+        raise

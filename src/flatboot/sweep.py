@@ -27,7 +27,7 @@ from flatboot.build import KernelImage
 from flatboot.errors import FlatbootError, UsageError
 from flatboot.image_files import AnyImage
 from flatboot.matrix import Cell, Kernel, Matrix
-from flatboot.processes import sigterm_raises
+from flatboot.processes import run_coroutine
 from flatboot.record import TRACE_FILE, Record
 from flatboot.results import Results
 
@@ -220,9 +220,9 @@ def run(
     """
     if {job.key for job in jobs} <= results.keys():
         return
-    with sigterm_raises(), progress.step("sweep", total=len(jobs)) as step:
+    with progress.step("sweep", total=len(jobs)) as step:
         ledger = Ledger(jobs, results, step)
-        asyncio.run(_run(ledger, scheduler, measure))
+        run_coroutine(_run(ledger, scheduler, measure))
 
 
 async def _run(ledger: Ledger, scheduler: str, measure: Measure) -> None:

@@ -116,6 +116,38 @@ def test_no_child_survives_a_signal(tmp_path: Path, number: signal.Signals) -> N
         os.kill(int(grandchild.read_text()), signal.SIGKILL)
 
 
+LOOP = """
+import asyncio, signal
+from flatboot import processes
+
+async def main():
+    loop = asyncio.get_running_loop()
+    done = loop.create_future()
+
+    def callback():
+        signal.raise_signal(signal.SIGTERM)
+        done.set_result(None)
+
+    loop.call_soon(callback)
+    try:
+        await asyncio.sleep(60)
+    finally:
+        await done
+        print("cleaned up")
+
+with processes.sigterm_raises():
+    processes.run_coroutine(main())
+"""
+
+
+def test_sigterm_interrupts_no_callback_of_the_event_loop() -> None:
+    child = subprocess.run(
+        [sys.executable, "-c", LOOP], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert child.stderr == ""
+    assert (child.returncode, child.stdout) == (128 + signal.SIGTERM, "cleaned up\n")
+
+
 def test_lock_waits_for_its_holder(tmp_path: Path) -> None:
     script = (
         "import sys, time\nfrom pathlib import Path\nfrom flatboot import locks\n"
