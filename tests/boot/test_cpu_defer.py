@@ -5,17 +5,22 @@ from __future__ import annotations
 import re
 
 import pytest
+from cpus import (
+    KNOWN_DELAY,
+    THREADS,
+    TRACE,
+    WAIT,
+    assert_usable,
+    came_up,
+    cpus_of,
+    given_up,
+    many_cpus,
+)
 from guests import Ask, Guests
 
 from flatboot import callbacks
 from flatboot.record import Record
 
-#: QEMU's CPUs do not say that their clocks agree: each would measure its delay loop for a second.
-KNOWN_DELAY = "lpj=4000000"
-#: Two packages of four cores of two threads.
-THREADS = ("-smp", "16,sockets=2,cores=4,threads=2")
-WAIT = ("cpus wait", "cpus try")
-TRACE = "/sys/kernel/tracing/trace"
 #: One kernel that is quick, and, with the long tests, those that check themselves.
 WHERE = [
     ("bench", "x86_64"),
@@ -25,37 +30,9 @@ WHERE = [
 ]
 
 
-def deferred(cmdline: str, *programs: str, **more: object) -> Ask:
-    """Return a boot of a machine with 8 CPUs, or as *more* has it."""
-    ask = {"clock": "wall", "cpus": 8, "cmdline": f"{KNOWN_DELAY} {cmdline}".strip(), **more}
-    return Ask("flatboot", "2G", programs or WAIT, **ask)  # type: ignore[arg-type]
-
-
-def cpus_of(text: str) -> set[int]:
-    """Return the CPUs of a list such as "0-3,8"."""
-    found = set()
-    for part in filter(None, text.split(",")):
-        first, _, last = part.partition("-")
-        found |= set(range(int(first), int(last or first) + 1))
-    return found
-
-
 def left_by_boot(record: Record) -> set[int]:
     """Return the CPUs that boot left for later."""
     return cpus_of(re.findall(r"cpu: CPUs (\S+) come up behind boot", record.log)[0])
-
-
-def came_up(record: Record) -> tuple[int, int, int]:
-    """Return how many CPUs came up behind boot, how many should have, and in how many groups."""
-    line = re.findall(r"cpu: (\d+) of (\d+) CPUs came up behind boot, in (\d+) groups", record.log)
-    up, wanted, groups = map(int, line[0])
-    return up, wanted, groups
-
-
-def assert_usable(record: Record, cpus: int) -> None:
-    """Fail unless *cpus* CPUs are online, run programs, and their devices say so."""
-    assert len(cpus_of(record.results["cpus.online"])) == cpus
-    assert (record.results["cpus.ran"], record.results["cpus.stale"]) == (str(cpus), "0")
 
 
 @pytest.mark.parametrize(
@@ -65,7 +42,7 @@ def assert_usable(record: Record, cpus: int) -> None:
 def test_all_come_up_in_groups_that_double(
     guests: Guests, cpus: int, nodes: int, defer: int, groups: int
 ) -> None:
-    record = guests(deferred(f"cpuhp.defer={defer}", cpus=cpus, nodes=nodes, clock="exact"))
+    record = guests(many_cpus(f"cpuhp.defer={defer}", cpus=cpus, nodes=nodes, clock="exact"))
     assert f"{defer} CPU" in re.findall(r"smp: Brought up .*", record.log)[0]
     assert came_up(record) == (cpus - defer, cpus - defer, groups)
     assert_usable(record, cpus)
@@ -73,13 +50,13 @@ def test_all_come_up_in_groups_that_double(
 
 @pytest.mark.parametrize(("config", "arch"), WHERE)
 def test_on_each_architecture(guests: Guests, config: str, arch: str) -> None:
-    record = guests(deferred("cpuhp.defer=2", config=config, arch=arch))
+    record = guests(many_cpus("cpuhp.defer=2", config=config, arch=arch))
     assert came_up(record)[:2] == (6, 6)
     assert_usable(record, 8)
 
 
 def test_those_that_boot_brings_up_are_spread_over_the_nodes(guests: Guests) -> None:
-    record = guests(deferred("cpuhp.defer=6", cpus=16, nodes=4))
+    record = guests(many_cpus("cpuhp.defer=6", cpus=16, nodes=4))
     now = set(range(16)) - left_by_boot(record)
     assert 0 in now
     by_node = [len(now & set(range(4 * node, 4 * node + 4))) for node in range(4)]
@@ -87,13 +64,13 @@ def test_those_that_boot_brings_up_are_spread_over_the_nodes(guests: Guests) -> 
 
 
 def test_first_threads_come_before_the_others(guests: Guests) -> None:
-    record = guests(deferred("cpuhp.defer=6", cpus=16, arguments=THREADS))
+    record = guests(many_cpus("cpuhp.defer=6", cpus=16, arguments=THREADS))
     assert {cpu for cpu in range(16) if cpu % 2} <= left_by_boot(record)
     assert_usable(record, 16)
 
 
 def test_second_threads_stay_down_without_smt(guests: Guests) -> None:
-    record = guests(deferred("cpuhp.defer=2 nosmt", cpus=16, arguments=THREADS))
+    record = guests(many_cpus("cpuhp.defer=2 nosmt", cpus=16, arguments=THREADS))
     assert cpus_of(record.results["cpus.online"]) == set(range(0, 16, 2))
     assert "did not come up" not in record.log
 
@@ -104,20 +81,20 @@ def test_second_threads_stay_down_without_smt(guests: Guests) -> None:
 )
 def test_isolated_cpus_come_last(guests: Guests, isolated: str, defer: int, up: set[int]) -> None:
     """Boot needs one that is not."""
-    record = guests(deferred(f"cpuhp.defer={defer} isolcpus={isolated}"))
+    record = guests(many_cpus(f"cpuhp.defer={defer} isolcpus={isolated}"))
     assert set(range(8)) - left_by_boot(record) == up
     assert_usable(record, 8)
 
 
 def test_maxcpus_counts_those_that_come_later(guests: Guests) -> None:
-    record = guests(deferred("cpuhp.defer=2 maxcpus=5"))
+    record = guests(many_cpus("cpuhp.defer=2 maxcpus=5"))
     assert came_up(record)[:2] == (3, 3)
     assert_usable(record, 5)
 
 
 @pytest.mark.parametrize("value", ["0", "8", "100", "-1", "junk", ""])
 def test_nothing_is_deferred_for(guests: Guests, value: str) -> None:
-    record = guests(deferred(f"cpuhp.defer={value}"))
+    record = guests(many_cpus(f"cpuhp.defer={value}"))
     assert "behind boot" not in record.log
     assert_usable(record, 8)
     wrong = not value.isdigit()
@@ -125,13 +102,13 @@ def test_nothing_is_deferred_for(guests: Guests, value: str) -> None:
 
 
 def test_without_waking_cpus_together(guests: Guests) -> None:
-    record = guests(deferred("cpuhp.defer=2 cpuhp.parallel=0"))
+    record = guests(many_cpus("cpuhp.defer=2 cpuhp.parallel=0"))
     assert came_up(record)[:2] == (6, 6)
     assert_usable(record, 8)
 
 
 def test_user_space_may_be_quicker(guests: Guests) -> None:
-    record = guests(deferred("cpuhp.defer=1", "cpus raise", *WAIT))
+    record = guests(many_cpus("cpuhp.defer=1", "cpus raise", *WAIT))
     assert_usable(record, 8)
 
 
@@ -142,7 +119,7 @@ def test_they_go_down_and_up_again(guests: Guests) -> None:
         for cpu in (7, 3, 5)
         for value in (0, 1)
     ]
-    record = guests(deferred("cpuhp.defer=2", "cpus wait", *again, "cpus try"))
+    record = guests(many_cpus("cpuhp.defer=2", "cpus wait", *again, "cpus try"))
     written = [value for key, value in record.results.items() if key.startswith("write.")]
     assert written == ["ok"] * 6
     assert_usable(record, 8)
@@ -151,7 +128,7 @@ def test_they_go_down_and_up_again(guests: Guests) -> None:
 def test_boot_costs_what_it_costs_with_the_cpus_that_it_brings_up(guests: Guests) -> None:
     """As with maxcpus=, which leaves them to user space."""
     costs = [
-        int(guests(deferred(cmdline, clock="exact", cpus=32)).results["mark"])
+        int(guests(many_cpus(cmdline, clock="exact", cpus=32)).results["mark"])
         for cmdline in ("cpuhp.defer=4", "maxcpus=4")
     ]
     assert costs[0] == pytest.approx(costs[1], rel=0.002)
@@ -173,7 +150,7 @@ def test_bringing_workqueues_up_costs_the_same_for_each_cpu(guests: Guests) -> N
     trace = "nolapic_timer trace_event=cpuhp:* trace_buf_size=256K trace_clock=x86-tsc"
     few, many = (
         _per_cpu(
-            guests(deferred(trace, f"poke show events {TRACE}", clock="exact", cpus=cpus)),
+            guests(many_cpus(trace, f"poke show events {TRACE}", clock="exact", cpus=cpus)),
             "workqueue_online_cpu",
         )
         for cpus in (8, 32)
@@ -195,13 +172,7 @@ STATES = "poke show states /sys/devices/system/cpu/hotplug/states"
 def failing(fault: str, *programs: str, **more: object) -> Ask:
     """Return a boot of the debug kernel, 8 CPUs of which boot brings up two, with *fault*."""
     programs = programs or ("cpus wait", "cpus raise", "cpus try", STATES)
-    return deferred(f"cpuhp.defer=2 {fault}", *programs, config="debug", **more)
-
-
-def given_up(record: Record) -> dict[int, int]:
-    """Return the CPUs that did not come up, with the error."""
-    found = re.findall(r"cpu: CPU(\d+) did not come up behind boot: error (-\d+)", record.log)
-    return {int(cpu): int(error) for cpu, error in found}
+    return many_cpus(f"cpuhp.defer=2 {fault}", *programs, config="debug", **more)
 
 
 def test_cpus_that_never_answer_share_one_time_limit(guests: Guests) -> None:

@@ -1,32 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CPUs that come up in groups, behind boot.
- *
- * Boot waits for every CPU, and most of it can start with a few. With
- * cpuhp.defer=N boot brings up N CPUs, spread over the nodes. A thread brings up
- * the rest once the first process runs, in groups that double the machine, so
- * that what a group costs whatever its size is paid few times: a write lock of
- * CPU hotplug and the RCU grace period that comes with it, a rebuild of the
- * scheduler domains, a stop_machine() for the memory types.
+ * CPUs that come up in groups, in boot and behind it.
  *
  * A group goes through four stages, all CPUs through one before any enters the
  * next:
  *
  *   1. Prepared and kicked, where the architecture lets CPUs start at the same
  *      time: they come alive and wait.
- *   2. Released, one after another, and brought up as far as a CPU goes
- *      without running tasks: online, but not active.
- *   3. What must be right before user space runs there and stops the machine:
- *      arch_cpu_group_online(). Kernel threads may have run before, as they do
- *      in boot and resume.
- *   4. Activated. Then what follows from the set of online CPUs is done once.
+ *   2. Released, one after another: online, with nothing but the idle task and
+ *      the stopper to run.
+ *   3. Behind boot, what stops the machine and must be right before anything
+ *      runs there: arch_cpu_group_online().
+ *   4. The hotplug threads of all of them are woken, run their online callbacks
+ *      at the same time, and make their CPUs active. A callback that is not
+ *      marked parallel runs on one CPU at a time, and no other of its kind
+ *      beside it. The waker waits once, for the last of them. Then what follows
+ *      from the set of online CPUs is done once.
  *
  * A CPU that fails leaves its group and is taken down; the others go on.
  *
+ * In boot all CPUs are a group. As boot waits for every CPU, and most of it can
+ * start with a few, cpuhp.defer=N has it bring up N of them, spread over the
+ * nodes. A thread brings up the rest once the first process runs, in groups that
+ * double the machine, so that what a group costs whatever its size is paid few
+ * times: a write lock of CPU hotplug and the RCU grace period that comes with
+ * it, a rebuild of the scheduler domains, a stop_machine() for the memory types.
+ *
  * Locks: lock_device_hotplug(), as sysfs does, so that nobody sees a CPU that
- * is online and a device that is not; cpu_add_remove_lock, from before the
- * first CPU is kicked until all are online, so that neither kexec nor suspend
- * finds a CPU that spins; and inside it the hotplug lock for writing.
+ * is online and a device that is not (in boot there are no devices yet);
+ * cpu_add_remove_lock, from before the first CPU is kicked until all are online,
+ * so that neither kexec nor suspend finds a CPU that spins; and inside it the
+ * hotplug lock for writing.
  */
 #define pr_fmt(fmt) "cpu: " fmt
 
@@ -63,6 +67,89 @@
 bool cpu_group_up;
 static ktime_t cpu_group_deadline;
 
+/* Of callbacks that are not marked parallel, one runs in a group. */
+static DEFINE_MUTEX(cpu_group_serial);
+
+/*
+ * How the CPUs of a group are brought up: one by one; released by one CPU, then
+ * all at the same time; or prepared and released by those that are up.
+ */
+static enum {
+	CPU_GROUP_OFF,
+	CPU_GROUP_FLAT,
+	CPU_GROUP_TREE,
+} cpu_group_mode __ro_after_init = CPU_GROUP_FLAT;
+
+static int __init cpu_group_param(char *arg)
+{
+	if (arg && (!strcmp(arg, "on") || !strcmp(arg, "flat")))
+		cpu_group_mode = CPU_GROUP_FLAT;
+	else if (arg && !strcmp(arg, "tree"))
+		cpu_group_mode = CPU_GROUP_TREE;
+	else if (arg && !strcmp(arg, "off"))
+		cpu_group_mode = CPU_GROUP_OFF;
+	else
+		pr_warn("cpuhp.group=%s is none of on, flat, tree, off\n", arg ?: "");
+	return 0;
+}
+early_param("cpuhp.group", cpu_group_param);
+
+/* Several CPUs prepare others. Written like cpu_group_up. */
+static bool cpu_group_growing;
+
+/* What bringing up a CPU in a tree came to, if it failed. */
+static DEFINE_PER_CPU(int, cpu_group_error);
+
+/* Do CPUs of a group run callbacks at the same time? */
+bool cpu_group_enabled(void)
+{
+	return cpu_group_mode != CPU_GROUP_OFF;
+}
+
+void cpu_group_wait_init(struct cpu_group_wait *group)
+{
+	atomic_set(&group->left, 1);
+	init_completion(&group->done);
+	group->help = NULL;
+}
+
+/* One more thread to wait for; before it is woken. */
+void cpu_group_wait_add(struct cpu_group_wait *group)
+{
+	atomic_inc(&group->left);
+}
+
+void cpu_group_wait(struct cpu_group_wait *group)
+{
+	unsigned int left = atomic_dec_return(&group->left);
+
+	if (left)
+		wait_for_completion(&group->done);
+	trace_cpu_group_waited(left);
+}
+
+/* A thread is done. Returns whether it belongs to a @group. */
+bool cpu_group_complete(struct cpu_group_wait *group)
+{
+	if (!group)
+		return false;
+	if (atomic_dec_and_test(&group->left))
+		complete(&group->done);
+	return true;
+}
+
+void cpu_group_callback_begin(struct cpu_group_wait *group, bool parallel)
+{
+	if (group && !parallel)
+		mutex_lock(&cpu_group_serial);
+}
+
+void cpu_group_callback_end(struct cpu_group_wait *group, bool parallel)
+{
+	if (group && !parallel)
+		mutex_unlock(&cpu_group_serial);
+}
+
 /* N of cpuhp.defer=N; 0: nothing is deferred. */
 static unsigned int cpu_group_defer __initdata;
 
@@ -85,47 +172,40 @@ static int __init cpu_group_defer_param(char *arg)
 }
 early_param("cpuhp.defer", cpu_group_defer_param);
 
-#ifdef CONFIG_CPUHP_DEFER_FAULTS
-static struct cpumask cpu_group_silent;
-
-static int __init cpu_group_silent_param(char *arg)
+void cpu_group_prepare_begin(bool parallel)
 {
-	if (!arg || cpulist_parse(arg, &cpu_group_silent))
-		pr_warn("cpuhp.silent=%s is not a list of CPUs\n", arg ?: "");
-	return 0;
-}
-early_param("cpuhp.silent", cpu_group_silent_param);
-
-/* The CPUs of cpuhp.silent= are prepared, but nobody ever wakes them. */
-bool cpu_group_fault_silent(unsigned int cpu)
-{
-	return cpumask_test_cpu(cpu, &cpu_group_silent);
+	if (cpu_group_growing && !parallel)
+		mutex_lock(&cpu_group_serial);
 }
 
-static char cpu_group_fail[128] __initdata;
-
-static int __init cpu_group_fail_param(char *arg)
+void cpu_group_prepare_end(bool parallel)
 {
-	strscpy(cpu_group_fail, arg ?: "");
-	return 0;
+	if (cpu_group_growing && !parallel)
+		mutex_unlock(&cpu_group_serial);
 }
-early_param("cpuhp.fail", cpu_group_fail_param);
 
-/* Per-CPU data is not there yet when the parameters are read. */
-static void __init cpu_group_set_faults(void)
+/*
+ * Bring up CPUs of @group that nobody has taken, until none is left. Where CPUs
+ * come alive one at a time, and that is in CPUHP_BRINGUP_CPU everywhere, the
+ * lock of interrupt descriptors sees to it.
+ */
+void cpu_group_help(struct cpu_group_wait *group)
 {
-	char *next = cpu_group_fail, *fault;
-	unsigned int cpu, state;
+	unsigned int cpu;
 
-	while ((fault = strsep(&next, ",")) && *fault) {
-		if (sscanf(fault, "%u:%u", &cpu, &state) != 2 || cpu_fail_at(cpu, state))
-			pr_warn("cpuhp.fail=%s is not CPU:STATE of a CPU and a state that may fail\n",
-				fault);
+	if (!group || !group->help)
+		return;
+	for_each_cpu(cpu, group->help) {
+		int err;
+
+		if (!cpumask_test_and_clear_cpu(cpu, group->help))
+			continue;
+		err = cpu_up_cpuslocked(cpu, 0, CPUHP_AP_ONLINE_IDLE);
+		per_cpu(cpu_group_error, cpu) = err;
+		if (!err)
+			cpu_up_kick(cpu, CPUHP_AP_ACTIVE - 1, group);
 	}
 }
-#else
-static inline void cpu_group_set_faults(void) { }
-#endif
 
 /* Add CPUs of @from to @to, as many of each node as can be, until @to has @nr. */
 static void __init cpu_group_spread(struct cpumask *to, const struct cpumask *from,
@@ -179,7 +259,7 @@ const struct cpumask * __init cpu_group_split(unsigned int *max_cpus)
 	static struct cpumask busy __initdata;
 	unsigned int cpu, room = *max_cpus;
 
-	cpu_group_set_faults();
+	cpu_group_test_faults();
 	if (!cpu_group_defer || cpu_group_defer >= min(room, num_present_cpus()))
 		return cpu_present_mask;
 
@@ -248,20 +328,30 @@ static void cpu_group_finish(const struct cpumask *cpus)
 {
 	sched_cpus_activated(cpus);
 	workqueue_cpus_online();
-	refresh_zone_stat_thresholds();
+	kthreads_cpus_online();
+	/* In boot this is still to come, for all CPUs. */
+	if (system_state == SYSTEM_RUNNING)
+		refresh_zone_stat_thresholds();
 }
 
 static void cpu_group_failed(unsigned int cpu, int err, struct cpumask *group)
 {
 	/* Switched off by the SMT control: it was up once, as it has to be, and is down again. */
 	if (err != -EPERM && err != -ECANCELED)
-		pr_err("CPU%u did not come up behind boot: error %d\n", cpu, err);
+		pr_err("CPU%u did not come up: error %d\n", cpu, err);
 	cpumask_clear_cpu(cpu, group);
 }
 
-/* Move each CPU of @group to @target; those that fail leave it, some to @inactive. */
-static void cpu_group_stage(struct cpumask *group, enum cpuhp_state target,
-			    struct cpumask *inactive)
+/* try_online_node() takes a lock for writing, which looks at every possible CPU. */
+static int cpu_group_online_node(unsigned int cpu)
+{
+	int node = cpu_to_node(cpu);
+
+	return node_online(node) ? 0 : try_online_node(node);
+}
+
+/* Move each CPU of @group to @target; those that fail leave it. */
+static void cpu_group_stage(struct cpumask *group, enum cpuhp_state target)
 {
 	unsigned int cpu;
 
@@ -269,11 +359,138 @@ static void cpu_group_stage(struct cpumask *group, enum cpuhp_state target,
 		int err = cpu_up_cpuslocked(cpu, 0, target);
 
 		if (err) {
-			if (!cpu_up_undo(cpu))
-				cpumask_set_cpu(cpu, inactive);
+			cpu_up_undo(cpu);
 			cpu_group_failed(cpu, err, group);
 		}
 	}
+}
+
+/*
+ * Stages 1 and 2, and of the fourth what comes before a CPU is active, which is
+ * the last that a CPU does before it takes from the rest of the group.
+ */
+static void cpu_group_grow(struct cpumask *group)
+{
+	static struct cpumask help;
+	struct cpu_group_wait wait;
+	unsigned int cpu;
+
+	cpumask_copy(&help, group);
+	cpu_group_wait_init(&wait);
+	wait.help = &help;
+	cpu_group_growing = true;
+	cpu_group_help(&wait);
+	cpu_group_wait(&wait);
+	cpu_group_growing = false;
+
+	for_each_cpu(cpu, group) {
+		int err = per_cpu(cpu_group_error, cpu) ?: cpu_up_kicked(cpu);
+
+		if (err) {
+			cpu_up_undo(cpu);
+			cpu_group_failed(cpu, err, group);
+		}
+	}
+}
+
+/* Stages 1 and 2 */
+static void cpu_group_release(struct cpumask *group)
+{
+	if (cpu_group_mode == CPU_GROUP_TREE) {
+		cpu_group_grow(group);
+		return;
+	}
+	if (cpu_up_in_parallel()) {
+		cpu_group_stage(group, CPUHP_BP_KICK_AP);
+		cpu_group_deadline = ktime_add_ns(ktime_get(), CPU_GROUP_ALIVE_NS);
+	}
+	cpu_group_stage(group, CPUHP_AP_ONLINE_IDLE);
+	cpu_group_deadline = 0;
+}
+
+/* Stage 4 */
+static void cpu_group_online(struct cpumask *group)
+{
+	struct cpu_group_wait wait;
+	unsigned int cpu;
+
+	if (!cpu_group_enabled()) {
+		cpu_group_stage(group, CPUHP_ONLINE);
+		return;
+	}
+
+	cpu_group_wait_init(&wait);
+	for_each_cpu(cpu, group)
+		cpu_up_kick(cpu, CPUHP_ONLINE, &wait);
+	cpu_group_wait(&wait);
+
+	for_each_cpu(cpu, group) {
+		int err = cpu_up_kicked(cpu);
+
+		if (err) {
+			cpu_up_undo(cpu);
+			cpu_group_failed(cpu, err, group);
+		}
+	}
+}
+
+/**
+ * cpu_group_boot - bring up the CPUs of boot as a group
+ * @mask: the CPUs
+ * @ncpus: how many of them, the online ones included
+ * @target: CPUHP_BP_KICK_AP, where CPUs start in parallel, or CPUHP_ONLINE
+ *
+ * Context: boot, before user space, drivers and the scheduler domains.
+ *
+ * Return: false if the CPUs have to be brought to @target one by one, and nothing
+ * was done.
+ */
+bool __init cpu_group_boot(const struct cpumask *mask, unsigned int ncpus, enum cpuhp_state target)
+{
+	static struct cpumask group __initdata;
+	unsigned int cpu, wanted, first;
+	u64 locked;
+
+	if (!cpu_group_enabled())
+		return false;
+	/* The group is kicked when it is brought up. */
+	if (target != CPUHP_ONLINE)
+		return true;
+
+	cpumask_clear(&group);
+	for_each_cpu(cpu, mask) {
+		int err;
+
+		if (!cpu_online(cpu)) {
+			cpumask_set_cpu(cpu, &group);
+			err = cpu_up_check(cpu) ?: cpu_group_online_node(cpu);
+			if (err)
+				cpu_group_failed(cpu, err, &group);
+		}
+		if (!--ncpus)
+			break;
+	}
+
+	if (cpumask_empty(&group))
+		return true;
+
+	wanted = cpumask_weight(&group);
+	first = cpumask_first(&group);
+	cpu_maps_update_begin();
+	trace_cpu_group_begin(first, wanted);
+	cpus_write_lock();
+	locked = ktime_get_ns();
+	cpu_group_up = true;
+	cpu_group_release(&group);
+	cpu_group_online(&group);
+	cpu_group_up = false;
+	cpu_group_finish(&group);
+	locked = ktime_get_ns() - locked;
+	cpus_write_unlock();
+	arch_smt_update();
+	trace_cpu_group_end(first, cpumask_weight(&group), wanted - cpumask_weight(&group), locked);
+	cpu_maps_update_done();
+	return true;
 }
 
 /*
@@ -284,13 +501,12 @@ static void cpu_group_stage(struct cpumask *group, enum cpuhp_state target,
 static int cpu_group_bring_up(struct cpumask *group)
 {
 	unsigned int cpu, wanted = cpumask_weight(group), first = cpumask_first(group);
-	static struct cpumask inactive;
 	u64 locked;
 	int err;
 
 	lock_device_hotplug();
 	for_each_cpu(cpu, group) {
-		err = try_online_node(cpu_to_node(cpu));
+		err = cpu_group_online_node(cpu);
 		if (err)
 			cpu_group_failed(cpu, err, group);
 	}
@@ -313,35 +529,15 @@ static int cpu_group_bring_up(struct cpumask *group)
 	cpus_write_lock();
 	locked = ktime_get_ns();
 	cpu_group_up = true;
-	cpumask_clear(&inactive);
 	arch_cpu_group_begin();
-
-	if (cpu_up_in_parallel()) {
-		cpu_group_stage(group, CPUHP_BP_KICK_AP, &inactive);
-		cpu_group_deadline = ktime_add_ns(ktime_get(), CPU_GROUP_ALIVE_NS);
-	}
-	cpu_group_stage(group, CPUHP_AP_ACTIVE - 1, &inactive);
-	cpu_group_deadline = 0;
-
+	cpu_group_release(group);
 	arch_cpu_group_online();
-
-	for_each_cpu(cpu, group) {
-		err = cpu_up_cpuslocked(cpu, 0, CPUHP_ONLINE);
-		if (err) {
-			cpumask_set_cpu(cpu, &inactive);
-			cpu_group_failed(cpu, err, group);
-		}
-	}
-	err = 0;
+	cpu_group_online(group);
 	cpu_group_up = false;
 	cpu_group_finish(group);
 	locked = ktime_get_ns() - locked;
 	cpus_write_unlock();
 	arch_smt_update();
-
-	/* Online, and not to be activated: rolled back no further than that. */
-	for_each_cpu(cpu, &inactive)
-		cpu_down_inactive(cpu);
 
 	for_each_cpu(cpu, group) {
 		struct device *dev = get_cpu_device(cpu);

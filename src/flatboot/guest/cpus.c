@@ -9,6 +9,8 @@
  *			wait or raise, and meanwhile a reader of the lock of
  *			CPU hotplug and a task that wants to run each
  *			millisecond
+ *	cpus shuffle SECONDS
+ *			take CPUs down and up at random, under load; then all up
  *
  * Results:
  *	cpus.first	CPUs that are online when the program starts
@@ -20,6 +22,8 @@
  *	cpus.took	ticks of the counter from the start of the program
  *	cpus.reader	ticks that the reader waited for at most
  *	cpus.task	ns that the task ran late at most
+ *	cpus.shuffled	how often a CPU went down or came up
+ *	cpus.refused	how often it did not
  */
 #define _GNU_SOURCE
 #include <linux/membarrier.h>
@@ -27,6 +31,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -223,6 +228,75 @@ static bool suffer(const char *how)
 	return known;
 }
 
+/* Memory, processes and files, wherever the scheduler puts them. */
+static void load(void)
+{
+	const size_t size = 1 << 20;
+
+	while (!over) {
+		char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+				    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		pid_t child;
+
+		if (memory == MAP_FAILED)
+			fail("mmap");
+		memset(memory, 1, size);
+		child = fork();
+		if (child == 0)
+			_exit(memory[size / 2] != 1);
+		if (child > 0)
+			waitpid(child, NULL, 0);
+		munmap(memory, size);
+		(void)text_of("/proc/stat");
+	}
+}
+
+static int present;
+
+static void count_present(int cpu)
+{
+	if (cpu >= present)
+		present = cpu + 1;
+}
+
+static int shuffle(unsigned int seconds)
+{
+	time_t end = time(NULL) + seconds;
+	long shuffled = 0, refused = 0;
+	pid_t children[4];
+
+	cpus_in(CPUS "present", count_present);
+	signal(SIGTERM, stop);
+	for (int i = 0; i < 4; i++)
+		children[i] = start(load);
+	while (time(NULL) < end) {
+		const char *path = online_file(rand() % present);
+		int file = open(path, O_RDWR);
+		char is, wanted;
+
+		/* One that cannot go offline has no such file. */
+		if (file < 0)
+			continue;
+		if (pread(file, &is, 1, 0) != 1)
+			fail(path);
+		wanted = is == '0' ? '1' : '0';
+		if (pwrite(file, &wanted, 1, 0) == 1)
+			shuffled++;
+		else
+			refused++;
+		close(file);
+	}
+	for (int i = 0; i < 4; i++) {
+		kill(children[i], SIGTERM);
+		waitpid(children[i], NULL, 0);
+	}
+	cpus_in(CPUS "present", raise_cpu);
+	report_up();
+	printf(RESULT "cpus.shuffled=%ld\n", shuffled);
+	printf(RESULT "cpus.refused=%ld\n", refused);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -236,8 +310,11 @@ int main(int argc, char **argv)
 	}
 	if (argc > 2 && !strcmp(what, "suffer") && suffer(argv[2]))
 		return 0;
+	if (argc > 2 && !strcmp(what, "shuffle"))
+		return shuffle((unsigned int)atoi(argv[2]));
 	if (bring_up(what))
 		return 0;
-	fputs("usage: cpus wait|raise|try|suffer wait|suffer raise\n", stderr);
+	fputs("usage: cpus wait|raise|try|suffer wait|suffer raise|"
+	      "shuffle SECONDS\n", stderr);
 	return 2;
 }

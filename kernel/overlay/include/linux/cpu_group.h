@@ -5,7 +5,7 @@
 #include <linux/cpumask_types.h>
 #include <linux/types.h>
 
-#ifdef CONFIG_CPUHP_DEFER
+#ifdef CONFIG_CPUHP_GROUP
 
 extern bool cpu_group_up;
 
@@ -34,6 +34,7 @@ void arch_cpu_group_online(void);
 /* What a group leaves to its end. The hotplug lock is held for writing. */
 void sched_cpus_activated(const struct cpumask *cpus);
 void workqueue_cpus_online(void);
+void kthreads_cpus_online(void);
 
 /* After the last group. The hotplug lock is held for reading. */
 void workqueue_update_topology(void);
@@ -43,5 +44,5 @@ void workqueue_update_topology(void);
 static inline bool cpu_group_coming_up(void) { return false; }
 static inline void cpu_group_start_deferred(void) { }
 
-#endif /* CONFIG_CPUHP_DEFER */
+#endif /* CONFIG_CPUHP_GROUP */
 #endif /* _LINUX_CPU_GROUP_H */

@@ -26,6 +26,23 @@ TRACE_EVENT(cpu_group_begin,
 	TP_printk("first=%u cpus=%u", __entry->first, __entry->cpus)
 );
 
+TRACE_EVENT(cpu_group_waited,
+
+	TP_PROTO(unsigned int left),
+
+	TP_ARGS(left),
+
+	TP_STRUCT__entry(
+		__field(unsigned int, left)
+	),
+
+	TP_fast_assign(
+		__entry->left = left;
+	),
+
+	TP_printk("left=%u", __entry->left)
+);
+
 TRACE_EVENT(cpu_group_end,
 
 	TP_PROTO(unsigned int first, unsigned int up, unsigned int failed, u64 locked_ns),
