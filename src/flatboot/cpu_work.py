@@ -34,16 +34,20 @@ class Part:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a part cost one boot, in instructions; see ``flatboot.record.Span``."""
+    """What a part cost one boot, in instructions, and its calls; see ``flatboot.record.Span``."""
 
     total: float = 0
     waiting: float = 0
     working: float = 0
+    calls: float = 0
 
     def __add__(self, other: Cost) -> Cost:
         """Return both together."""
         return Cost(
-            self.total + other.total, self.waiting + other.waiting, self.working + other.working
+            self.total + other.total,
+            self.waiting + other.waiting,
+            self.working + other.working,
+            self.calls + other.calls,
         )
 
 
@@ -113,7 +117,7 @@ def boot(record: Record) -> Boot:
         if spans.is_tracers(span) or span.function == spans.FIRMWARE:
             continue
         part = Part(span.function, kinds.get(span.caller, ""))
-        cost = Cost(span.total, span.waiting, span.working)
+        cost = Cost(span.total, span.waiting, span.working, span.calls)
         costs[part] = costs.get(part, Cost()) + cost
         if span.step >= 0:
             steps[part] = span.step

@@ -1,11 +1,20 @@
-"""What a cost is made of: a fixed part, a part for each GiB and a part for each CPU."""
+"""What a cost is made of: a fixed part, a part for each GiB and for each CPU, or powers of one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+#: The highest power of a polynomial, and to which share a further one must cut the worst miss.
+_POWERS, _CUT = 3, 1 / 3
+#: A miss that is no reason for a further power.
+_GOOD = 0.02
+Array: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -32,6 +41,61 @@ class Fit:
     per_gib: float
     per_cpu: float
     worst: float
+
+
+@dataclass(frozen=True)
+class Polynomial:
+    """A cost as ``sum(coefficients[i] * size**i)``, in the unit of the points; none is below 0."""
+
+    coefficients: tuple[float, ...]
+
+    def __call__(self, size: float) -> float:
+        """Return the cost at *size*."""
+        return float(np.polynomial.polynomial.polyval(size, self.coefficients))
+
+
+def polynomial(sizes: Sequence[float], costs: Sequence[float], noise: float = 0) -> Polynomial:
+    """Return the polynomial through *costs* at *sizes*, by least squares without negative terms.
+
+    A miss weighs by the square root of its cost, so that neither the least nor the largest cost
+    decides alone. It is a straight line where that misses no cost by more than *noise*, in the unit
+    of the costs. Else a higher power, up to the cube, is taken if it cuts the worst miss (as a
+    share of the cost) to a third. It never has more terms than there are points.
+
+    Raises:
+        ValueError: there are fewer than two points, or a cost is below zero.
+    """
+    if len(sizes) < 2 or min(costs) < 0:
+        raise ValueError("a polynomial needs two points, and costs of zero or more")
+    x, y = np.array(sizes, dtype=float), np.array(costs, dtype=float)
+    best = _powers(x, y, 1)
+    misses = _misses(best, sizes, costs)
+    if max(misses) <= noise:
+        return best
+    worst = max(_shares(misses, costs))
+    for highest in range(2, min(_POWERS, len(sizes) - 1) + 1):
+        made = _powers(x, y, highest)
+        share = max(_shares(_misses(made, sizes, costs), costs))
+        if worst > _GOOD and share <= worst * _CUT:
+            best, worst = made, share
+    return best
+
+
+def _powers(x: Array, y: Array, highest: int) -> Polynomial:
+    weights = 1 / np.sqrt(np.maximum(y, 1))
+    matrix = np.vander(x, highest + 1, increasing=True) * weights[:, None]
+    # Powers of large sizes differ by so much that the solver wants them alike.
+    scale = matrix.max(axis=0)
+    solution, _ = nnls(matrix / scale, y * weights, maxiter=1000)
+    return Polynomial(tuple((solution / scale).tolist()))
+
+
+def _misses(made: Polynomial, sizes: Sequence[float], costs: Sequence[float]) -> list[float]:
+    return [abs(made(size) - cost) for size, cost in zip(sizes, costs, strict=True)]
+
+
+def _shares(misses: Sequence[float], costs: Sequence[float]) -> list[float]:
+    return [miss / max(cost, 1) for miss, cost in zip(misses, costs, strict=True)]
 
 
 def linear(points: Sequence[Point]) -> Fit:

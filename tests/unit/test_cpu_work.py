@@ -89,10 +89,10 @@ def test_parts_of_records() -> None:
     assert [boot.cpus for boot in series] == [4, 8]
     assert series[0].steps == {Part("workqueue_online_cpu", "callback"): 186}
     assert series[0].costs == {
-        Part("workqueue_online_cpu", "callback"): Cost(50, 10, 40),
-        Part("set_cpu_sibling_map", "new CPU"): Cost(9, 0, 9),
-        Part("cpu_init", "new CPU"): Cost(6, 0, 6),
-        Part(spans.KERNEL, ""): Cost(0, 0, 3),
+        Part("workqueue_online_cpu", "callback"): Cost(50, 10, 40, 4),
+        Part("set_cpu_sibling_map", "new CPU"): Cost(9, 0, 9, 3),
+        Part("cpu_init", "new CPU"): Cost(6, 0, 6, 3),
+        Part(spans.KERNEL, ""): Cost(0, 0, 3, 1),
     }
 
 

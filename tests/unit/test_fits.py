@@ -59,3 +59,30 @@ def test_the_exponent_is_the_power(power: float) -> None:
 def test_no_exponent_without_two_sizes_and_costs(sizes: list[float], costs: list[float]) -> None:
     with pytest.raises(ValueError, match="two sizes"):
         fits.exponent(sizes, costs)
+
+
+@pytest.mark.parametrize(
+    "powers", [(300.0, 11.0), (300.0, 11.0, 0.5), (0.0, 0.0, 2.0), (5.0, 1.0, 0.1, 0.2)]
+)
+def test_a_polynomial_is_found_exactly(powers: tuple[float, ...]) -> None:
+    sizes = [3, 15, 63, 127]
+    true = fits.Polynomial(powers)
+    found = fits.polynomial(sizes, [true(size) for size in sizes])
+    assert len(found.coefficients) == len(powers)
+    assert found(1779) == pytest.approx(true(1779))
+
+
+def test_a_higher_power_has_to_explain_more_than_noise() -> None:
+    sizes, costs = [3, 15, 63, 127], [1400.0, 1400.0, 1400.0, 4000.0]
+    assert len(fits.polynomial(sizes, costs, noise=3000).coefficients) == 2
+    assert len(fits.polynomial(sizes, costs).coefficients) > 2
+
+
+def test_no_power_is_negative_and_none_is_left_to_chance() -> None:
+    falls = fits.polynomial([1, 2, 3], [30, 20, 10])
+    assert falls.coefficients[1:] == (0.0,)
+    assert len(fits.polynomial([1, 2], [1, 4]).coefficients) == 2
+    with pytest.raises(ValueError, match="two points"):
+        fits.polynomial([1], [1])
+    with pytest.raises(ValueError, match="two points"):
+        fits.polynomial([1, 2], [1, -1])
