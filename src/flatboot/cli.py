@@ -18,6 +18,7 @@ from flatboot import (
     kernel_cli,
     lint,
     processes,
+    project_cli,
     report_cli,
     selftest,
     sweep_cli,
@@ -36,6 +37,7 @@ analyze_cli.register(app)
 compare_cli.register(app)
 app.command("bisect")(bisect_cli.bisect)
 sweep_cli.register(app)
+project_cli.register(app)
 app.command("report")(report_cli.run_report)
 app.command("bench")(bench_cli.bench)
 app.command("fuzz")(fuzz_cli.fuzz)

@@ -290,6 +290,12 @@ def test_every_table_of_this_checkout_has_a_function_and_a_place() -> None:
         "first-process",
         "page-cost",
         "growth-latency",
+        "cpu-project",
+        "cpu-project-published",
+        "cpu-project-asked",
+        "cpu-project-check",
+        "cpu-project-terms",
+        "cpu-project-dearest",
     ],
 )
 def test_docs_show_what_the_kept_records_say(name: str, boots: list[Wanted]) -> None:
