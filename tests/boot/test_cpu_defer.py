@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from cpus import (
@@ -17,6 +18,7 @@ from cpus import (
     many_cpus,
 )
 from guests import Ask, Guests
+from monitors import monitor
 
 from flatboot import callbacks
 from flatboot.record import Record
@@ -122,6 +124,17 @@ def test_they_go_down_and_up_again(guests: Guests) -> None:
     record = guests(many_cpus("cpuhp.defer=2", "cpus wait", *again, "cpus try"))
     written = [value for key, value in record.results.items() if key.startswith("write.")]
     assert written == ["ok"] * 6
+    assert_usable(record, 8)
+
+
+def test_suspend_to_memory(guests: Guests, tmp_path: Path) -> None:
+    """All but the boot CPU go down and come up one by one."""
+    programs = ("cpus wait", "poke write sleep /sys/power/state mem", "cpus try")
+    with monitor(tmp_path, "system_wakeup\n", every_s=1) as waker:
+        ask = many_cpus("cpuhp.defer=2", *programs, config="users", arguments=waker)
+        record = guests(ask)
+    assert record.results["write.sleep"] == "ok"
+    assert "ACPI: PM: Preparing to enter system sleep state S3" in record.log
     assert_usable(record, 8)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from cpus import THREADS, TRACE, WAIT, assert_usable, given_up, many_cpus
+from cpus import KNOWN_DELAY, THREADS, TRACE, WAIT, assert_usable, given_up, many_cpus
 from guests import Ask, Guests
 
 from flatboot.record import Record
@@ -36,6 +36,17 @@ def test_all_cpus_of_boot_are_in_a_parallel_callback_at_once(guests: Guests, mod
     assert seen(record) == {"met": 7, "alone": 0, "serial": 7, "serial_most": 1}
     assert_usable(record, 8)
     assert re.search(r"ok \d+ cpu_group\n", record.log), "the KUnit tests did not run"
+
+
+@pytest.mark.parametrize(
+    "cmdline", ["cpuhp.group=flat cpuhp.meet=7", "cpuhp.defer=2 cpuhp.group=tree"]
+)
+def test_no_data_race(guests: Guests, cmdline: str) -> None:
+    """A report in the console fails it; many accesses are watched, and for long."""
+    watch = "kcsan.skip_watch=300 kcsan.udelay_task=60"
+    record = guests(many_cpus(f"{cmdline} {watch}", config="kcsan"))
+    assert "kcsan: enabled early" in record.log
+    assert_usable(record, 8)
 
 
 @pytest.mark.parametrize("mode", ["flat", "tree"])
@@ -89,6 +100,23 @@ def test_all_come_up(guests: Guests, mode: str, config: str, arch: str) -> None:
     assert_usable(guests(ask), 8)
 
 
+def test_turned_off_it_costs_nothing(guests: Guests) -> None:
+    """Nor does the rest of what stock does not have."""
+    costs = [
+        guests(
+            Ask(
+                flavour,
+                "2G",
+                clock="exact",
+                cpus=16,
+                cmdline=f"{KNOWN_DELAY} nolapic_timer {cmdline}",
+            )
+        ).to_init
+        for flavour, cmdline in (("stock", ""), ("flatboot", "cpuhp.group=off"))
+    ]
+    assert costs[1] < 1.005 * costs[0]
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_threads_of_a_core(guests: Guests, mode: str) -> None:
     """The first of each core come up as a group, then the others."""
@@ -96,19 +124,13 @@ def test_threads_of_a_core(guests: Guests, mode: str) -> None:
     assert_usable(record, 16)
 
 
-@pytest.mark.parametrize(("mode", "left_out"), [("flat", {5, 7}), ("tree", {3, 4, 5, 7})])
-def test_a_cpu_that_fails_in_boot_is_left_out_alone(
-    guests: Guests, mode: str, left_out: set[int]
-) -> None:
-    """Where threads are made, where CPUs are woken, while online, and when made active.
-
-    Those that could not be prepared are tried once more when the group comes, as on stock; in a
-    tree they are prepared then.
-    """
+@pytest.mark.parametrize("mode", ["flat", "tree"])
+def test_a_cpu_that_fails_in_boot_is_left_out_alone(guests: Guests, mode: str) -> None:
+    """Where threads are made, where CPUs are woken, while online, and when made active."""
     cmdline = f"cpuhp.group={mode} cpuhp.fail=3:1,4:82,5:186,7:234"
     record = guests(many_cpus(cmdline, config="debug"))
-    assert given_up(record) == dict.fromkeys(left_out, -11)
-    assert_usable(record, 8 - len(left_out))
+    assert given_up(record) == dict.fromkeys([3, 4, 5, 7], -11)
+    assert_usable(record, 4)
 
 
 def test_cpus_that_never_answer_in_boot_share_one_time_limit(guests: Guests) -> None:
