@@ -132,4 +132,5 @@ static struct kunit_suite cpu_group_test_suite = {
 	.init = cpu_group_test_init,
 	.test_cases = cpu_group_test_cases,
 };
+
 kunit_test_suite(cpu_group_test_suite);
