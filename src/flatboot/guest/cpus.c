@@ -315,6 +315,7 @@ int main(int argc, char **argv)
 	if (bring_up(what))
 		return 0;
 	fputs("usage: cpus wait|raise|try|suffer wait|suffer raise|"
-	      "shuffle SECONDS\n", stderr);
+	      "shuffle SECONDS\n",
+	      stderr);
 	return 2;
 }
