@@ -43,7 +43,7 @@ from flatboot.record import Record
 Clock = Literal["exact", "wall"]
 CLOCKS: dict[str, Clock] = {"exact": "exact", "wall": "wall"}
 _TAIL_LINES = 25
-_TRIES = 3
+_TRIES = 6
 
 
 class Image(Protocol):

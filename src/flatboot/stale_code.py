@@ -4,7 +4,8 @@ A kernel that changes its own code (static keys, tracing) first puts a breakpoin
 instruction, which other CPUs handle as long as it is there. QEMU's TCG translates code before it
 runs it. Where each virtual CPU has a thread, QEMU 7.2 could translate the breakpoint while another
 CPU took it away, and keep that translation for good. The kernel then dies of a breakpoint that its
-memory does not hold. On a busy host 3 of 40 boots of a stock kernel with two CPUs did.
+memory does not hold. On a busy host 3 of 40 boots of a stock kernel with two CPUs did, and 4 of 35
+with 16.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from cpus import (
@@ -18,7 +17,6 @@ from cpus import (
     many_cpus,
 )
 from guests import Ask, Guests
-from monitors import monitor
 
 from flatboot import callbacks
 from flatboot.record import Record
@@ -127,14 +125,20 @@ def test_they_go_down_and_up_again(guests: Guests) -> None:
     assert_usable(record, 8)
 
 
-def test_suspend_to_memory(guests: Guests, tmp_path: Path) -> None:
-    """All but the boot CPU go down and come up one by one."""
-    programs = ("cpus wait", "poke write sleep /sys/power/state mem", "cpus try")
-    with monitor(tmp_path, "system_wakeup\n", every_s=1) as waker:
-        ask = many_cpus("cpuhp.defer=2", *programs, config="users", arguments=waker)
-        record = guests(ask)
-    assert record.results["write.sleep"] == "ok"
-    assert "ACPI: PM: Preparing to enter system sleep state S3" in record.log
+def test_hibernation_takes_them_down_and_up(guests: Guests) -> None:
+    """One by one with tasks frozen, as suspend does: for the image, and when it is resumed."""
+    programs = (
+        "cpus wait",
+        "poke write size /sys/block/zram0/disksize 1G",
+        "swap /dev/zram0",
+        "poke write kind /sys/power/disk test_resume",
+        "poke write hibernate /sys/power/state disk",
+        "cpus try",
+    )
+    record = guests(many_cpus("cpuhp.defer=2 ignore_loglevel", *programs, config="users"))
+    assert record.results["write.hibernate"] == "ok"
+    assert len(re.findall(r"smpboot: CPU \d is now offline", record.log)) >= 7
+    assert record.log.count("CPU7 is up") >= 1
     assert_usable(record, 8)
 
 
