@@ -8,7 +8,8 @@
  *   1. Prepared and kicked, where the architecture lets CPUs start at the same
  *      time: they come alive and wait.
  *   2. Released, one after another: online, with nothing but the idle task and
- *      the stopper to run.
+ *      the stopper to run. In a tree, each that is released then takes others
+ *      of the group through these two stages, and the waker waits for the last.
  *   3. Behind boot, what stops the machine and must be right before anything
  *      runs there: arch_cpu_group_online().
  *   4. The hotplug threads of all of them are woken, run their online callbacks
@@ -38,6 +39,7 @@
 #include <linux/cpu_group.h>
 #include <linux/cpuset.h>
 #include <linux/device.h>
+#include <linux/freezer.h>
 #include <linux/init.h>
 #include <linux/kthread.h>
 #include <linux/ktime.h>
@@ -78,14 +80,14 @@ static enum {
 	CPU_GROUP_OFF,
 	CPU_GROUP_FLAT,
 	CPU_GROUP_TREE,
-} cpu_group_mode __ro_after_init = CPU_GROUP_FLAT;
+} cpu_group_mode __ro_after_init = CPU_GROUP_TREE;
 
 static int __init cpu_group_param(char *arg)
 {
-	if (arg && (!strcmp(arg, "on") || !strcmp(arg, "flat")))
-		cpu_group_mode = CPU_GROUP_FLAT;
-	else if (arg && !strcmp(arg, "tree"))
+	if (arg && (!strcmp(arg, "on") || !strcmp(arg, "tree")))
 		cpu_group_mode = CPU_GROUP_TREE;
+	else if (arg && !strcmp(arg, "flat"))
+		cpu_group_mode = CPU_GROUP_FLAT;
 	else if (arg && !strcmp(arg, "off"))
 		cpu_group_mode = CPU_GROUP_OFF;
 	else
@@ -97,8 +99,12 @@ early_param("cpuhp.group", cpu_group_param);
 /* Several CPUs prepare others. Written like cpu_group_up. */
 static bool cpu_group_growing;
 
-/* What bringing up a CPU in a tree came to, if it failed. */
+/* In a tree: what bringing up a CPU came to, if it failed, and when it was kicked. */
 static DEFINE_PER_CPU(int, cpu_group_error);
+static DEFINE_PER_CPU(ktime_t, cpu_group_kicked);
+
+/* One of the tree did not answer in time. */
+static bool cpu_group_silent;
 
 /* Do CPUs of a group run callbacks at the same time? */
 bool cpu_group_enabled(void)
@@ -185,26 +191,37 @@ void cpu_group_prepare_end(bool parallel)
 }
 
 /*
- * Bring up CPUs of @group that nobody has taken, until none is left. Where CPUs
- * come alive one at a time, and that is in CPUHP_BRINGUP_CPU everywhere, the
- * lock of interrupt descriptors sees to it.
+ * Release CPUs of @group that nobody has taken, until none is left; in the
+ * hotplug thread of a CPU that is released and runs nothing else yet. What
+ * starts CPUs one at a time does so in CPUHP_BRINGUP_CPU, under the lock of
+ * interrupt descriptors: see cpu_group_release().
  */
-void cpu_group_help(struct cpu_group_wait *group)
+static void cpu_group_take(struct cpu_group_wait *group)
 {
 	unsigned int cpu;
 
-	if (!group || !group->help)
-		return;
 	for_each_cpu(cpu, group->help) {
-		int err;
+		int err = 0;
 
 		if (!cpumask_test_and_clear_cpu(cpu, group->help))
 			continue;
-		err = cpu_up_cpuslocked(cpu, 0, CPUHP_AP_ONLINE_IDLE);
+		if (cpu_up_in_parallel())
+			err = cpu_up_cpuslocked(cpu, 0, CPUHP_BP_KICK_AP);
+		per_cpu(cpu_group_kicked, cpu) = ktime_get();
+		err = err ?: cpu_up_cpuslocked(cpu, 0, CPUHP_AP_ONLINE_IDLE);
 		per_cpu(cpu_group_error, cpu) = err;
+		if (err == -EIO)
+			WRITE_ONCE(cpu_group_silent, true);
 		if (!err)
-			cpu_up_kick(cpu, CPUHP_AP_ACTIVE - 1, group);
+			cpu_up_kick(cpu, CPUHP_AP_ONLINE_IDLE, group);
 	}
+}
+
+/* The hotplug thread of a CPU has nothing more to do. */
+void cpu_group_help(struct cpu_group_wait *group)
+{
+	if (group && group->help)
+		cpu_group_take(group);
 }
 
 /* Add CPUs of @from to @to, as many of each node as can be, until @to has @nr. */
@@ -310,14 +327,22 @@ void cpu_group_forget(unsigned int cpu)
 
 /**
  * cpu_group_sync_deadline - until when may a CPU take to come alive?
+ * @cpu: the CPU
  * @otherwise: the answer for a CPU that comes alone
  *
  * The CPUs of a group are woken together, so they share one time limit: many
- * that never answer cost no more than one.
+ * that never answer cost little more than one. In a tree the first of them has
+ * all of it, and those that are kicked after that a tenth.
  */
-ktime_t cpu_group_sync_deadline(ktime_t otherwise)
+ktime_t cpu_group_sync_deadline(unsigned int cpu, ktime_t otherwise)
 {
-	return cpu_group_deadline ?: otherwise;
+	u64 limit = CPU_GROUP_ALIVE_NS;
+
+	if (!cpu_group_growing)
+		return cpu_group_deadline ?: otherwise;
+	if (READ_ONCE(cpu_group_silent))
+		limit /= 10;
+	return ktime_add_ns(per_cpu(cpu_group_kicked, cpu), limit);
 }
 
 void __weak arch_cpu_group_begin(void) { }
@@ -365,10 +390,7 @@ static void cpu_group_stage(struct cpumask *group, enum cpuhp_state target)
 	}
 }
 
-/*
- * Stages 1 and 2, and of the fourth what comes before a CPU is active, which is
- * the last that a CPU does before it takes from the rest of the group.
- */
+/* Stages 1 and 2 by all CPUs of @group that have them behind them. */
 static void cpu_group_grow(struct cpumask *group)
 {
 	static struct cpumask help;
@@ -378,8 +400,9 @@ static void cpu_group_grow(struct cpumask *group)
 	cpumask_copy(&help, group);
 	cpu_group_wait_init(&wait);
 	wait.help = &help;
+	cpu_group_silent = false;
 	cpu_group_growing = true;
-	cpu_group_help(&wait);
+	cpu_group_take(&wait);
 	cpu_group_wait(&wait);
 	cpu_group_growing = false;
 
@@ -396,7 +419,12 @@ static void cpu_group_grow(struct cpumask *group)
 /* Stages 1 and 2 */
 static void cpu_group_release(struct cpumask *group)
 {
-	if (cpu_group_mode == CPU_GROUP_TREE) {
+	/*
+	 * A CPU whose kick is a state of its own, and that must start alone,
+	 * still reads after it who it is.
+	 */
+	if (cpu_group_mode == CPU_GROUP_TREE &&
+	    (cpu_up_in_parallel() || !IS_ENABLED(CONFIG_HOTPLUG_SPLIT_STARTUP))) {
 		cpu_group_grow(group);
 		return;
 	}
@@ -518,6 +546,9 @@ static int cpu_group_bring_up(struct cpumask *group)
 		err = cpu_up_check(cpu);
 		if (err == -EBUSY)
 			goto out;
+		/* Hot-added, and its device is still to come. */
+		if (!err && !get_cpu_device(cpu))
+			err = -ENODEV;
 		if (err)
 			cpu_group_failed(cpu, err, group);
 	}
@@ -578,10 +609,14 @@ static int cpu_group_thread(void *unused)
 	unsigned int size = min(num_online_cpus(), CPU_GROUP_MOST), groups = 0;
 	static struct cpumask group, tried;
 
+	/* An image of hibernation may be resumed by the initramfs. */
+	set_freezable();
+
 	/* The first process is about to start: let it. */
 	schedule_timeout_idle(1);
 
 	while (!cpumask_empty(&cpu_group_deferred)) {
+		try_to_freeze();
 		cpu_group_next(&group, size);
 		cpumask_copy(&tried, &group);
 		if (cpu_group_bring_up(&group)) {

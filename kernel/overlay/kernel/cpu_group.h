@@ -45,7 +45,7 @@ void cpu_group_prepare_begin(bool parallel);
 void cpu_group_prepare_end(bool parallel);
 void cpu_group_help(struct cpu_group_wait *group);
 bool cpu_group_boot(const struct cpumask *mask, unsigned int ncpus, enum cpuhp_state target);
-ktime_t cpu_group_sync_deadline(ktime_t otherwise);
+ktime_t cpu_group_sync_deadline(unsigned int cpu, ktime_t otherwise);
 void cpu_group_forget(unsigned int cpu);
 const struct cpumask *cpu_group_split(unsigned int *max_cpus);
 
@@ -70,7 +70,7 @@ static inline bool cpu_group_boot(const struct cpumask *mask, unsigned int ncpus
 	return false;
 }
 
-static inline ktime_t cpu_group_sync_deadline(ktime_t otherwise)
+static inline ktime_t cpu_group_sync_deadline(unsigned int cpu, ktime_t otherwise)
 {
 	return otherwise;
 }
