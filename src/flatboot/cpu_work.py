@@ -21,7 +21,7 @@ SHARE, SHARE_GROWN = 0.005, 0.0005
 DRAWN_ALIKE = 0.2
 #: From this ratio of the costs of one more CPU on, a part grows faster than the CPUs.
 GROWS = 1.05
-_OTHERS, _ALL = "all others", "all"
+_OTHERS, _EACH, _ALL = "all others", "all that is done for each CPU", "all"
 
 
 @dataclass(frozen=True, order=True)
@@ -150,8 +150,8 @@ def work_table(kernels: Mapping[str, Sequence[Boot]]) -> Table:
     )
     made.caption = (
         "working: as if one CPU did all of it; per CPU: of that; one more: the work that one more"
-        " CPU is, between those numbers of CPUs; ratio: of the second to the first; all: without"
-        " firmware and the tracer"
+        " CPU is, between those numbers of CPUs; ratio: of the second to the first; all that is"
+        " done for each CPU: callbacks, bringing up, new CPU; all: without firmware and the tracer"
     )
     parts = {part for of in kernels.values() for boot in of for part in boot.costs}
     shown = _shown(kernels, parts)
@@ -162,6 +162,8 @@ def work_table(kernels: Mapping[str, Sequence[Boot]]) -> Table:
     if rest:
         _add(made, kernels, ("", _OTHERS, ""), rest)
     made.add_section()
+    each = spans.table().each_cpu
+    _add(made, kernels, ("", _EACH, ""), {part for part in parts if part.kind in each})
     _add(made, kernels, ("", _ALL, ""), parts)
     return made
 

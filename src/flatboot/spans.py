@@ -39,12 +39,14 @@ class Callers:
     Attributes:
         kinds: of each function whose calls are measured, what they are.
         sleeping: the kinds whose calls sleep for want of work.
+        each_cpu: the kinds whose calls are for one CPU, once for each that comes up.
         switch: the functions that switch tasks, of which a kernel has one.
         skipped: how the names of functions begin that are the tracer's.
     """
 
     kinds: dict[str, str]
     sleeping: frozenset[str]
+    each_cpu: frozenset[str]
     switch: tuple[str, ...]
     skipped: tuple[str, ...]
 
@@ -55,8 +57,11 @@ def table() -> Callers:
     with _TABLE.open("rb") as file:
         data = tomllib.load(file)
     kinds = {name: row["kind"] for row in data["callers"] for name in row["functions"]}
-    sleeping = frozenset(row["kind"] for row in data["callers"] if row.get("sleeps", False))
-    return Callers(kinds, sleeping, tuple(data["switch"]), tuple(data["skipped"]))
+    sleeping, each_cpu = (
+        frozenset(row["kind"] for row in data["callers"] if row.get(flag, False))
+        for flag in ("sleeps", "each_cpu")
+    )
+    return Callers(kinds, sleeping, each_cpu, tuple(data["switch"]), tuple(data["skipped"]))
 
 
 def arguments(symbols: Symbols) -> tuple[str, ...]:

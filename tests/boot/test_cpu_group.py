@@ -89,9 +89,9 @@ def _waits(record: Record) -> list[list[str]]:
     return groups
 
 
-@pytest.mark.parametrize(("mode", "waits"), [("flat", 1), ("tree", 2), ("off", 0)])
+@pytest.mark.parametrize(("mode", "waits"), [("on", 2), ("flat", 1), ("tree", 2), ("off", 0)])
 def test_the_waker_waits_once_for_a_group(guests: Guests, mode: str, waits: int) -> None:
-    """In a tree twice: CPUs that bring up others are done before any is active."""
+    """In a tree twice: until all are released, and until all are up."""
     trace = f"trace_event=cpu_group:* cpuhp.group={mode} cpuhp.defer=3"
     record = guests(many_cpus(trace, "cpus wait", EVENTS))
     behind_boot = [["waited"] * waits + ["end"]] * 2

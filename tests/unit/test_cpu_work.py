@@ -65,7 +65,9 @@ def test_one_more_cpu_at_both_ends() -> None:
 
 def test_table_has_what_grows_first_and_all_last() -> None:
     shown = plain(cpu_work.work_table({"stock": SERIES}))
-    assert [row[1] for row in shown.rows] == [GROWS.function, FLAT.function, "all others", "all"]
+    names = [GROWS.function, FLAT.function, "all others", "all that is done for each CPU", "all"]
+    assert [row[1] for row in shown.rows] == names
+    assert shown.rows[-2][5] == f"{240 * 100 + 240**2:,}"
     assert shown.headings[-3:] == ["one more, 4 to 16", "one more, 128 to 240", "ratio"]
     flat = dict(zip(shown.headings, shown.rows[1], strict=True))
     assert flat["step"] == "#1"
@@ -78,7 +80,7 @@ def test_table_has_what_grows_first_and_all_last() -> None:
 
 def test_kernels_stand_in_one_table() -> None:
     shown = plain(cpu_work.work_table({"stock": SERIES, "flatboot": SERIES[:2]}))
-    assert [row[3] for row in shown.rows] == ["stock", "flatboot"] * 4
+    assert [row[3] for row in shown.rows] == ["stock", "flatboot"] * 5
     assert shown.title.startswith("CPU bring-up on 240, 16 CPUs")
     assert shown.rows[1][-1] == ""
 
