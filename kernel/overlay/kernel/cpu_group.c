@@ -354,6 +354,7 @@ static void cpu_group_finish(const struct cpumask *cpus)
 	sched_cpus_activated(cpus);
 	workqueue_cpus_online();
 	kthreads_cpus_online();
+	page_alloc_cpus_online();
 	/* In boot this is still to come, for all CPUs. */
 	if (system_state == SYSTEM_RUNNING)
 		refresh_zone_stat_thresholds();

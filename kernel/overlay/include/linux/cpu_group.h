@@ -35,6 +35,7 @@ void arch_cpu_group_online(void);
 void sched_cpus_activated(const struct cpumask *cpus);
 void workqueue_cpus_online(void);
 void kthreads_cpus_online(void);
+void page_alloc_cpus_online(void);
 
 /* After the last group. The hotplug lock is held for reading. */
 void workqueue_update_topology(void);
