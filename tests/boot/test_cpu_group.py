@@ -20,6 +20,16 @@ BRING_UP = re.compile(
     r" (cpu_group_|cpuhp_|_?cpu_up|smpboot_create|cache_|cacheinfo_|mce_|sched_cpu_)"
 )
 EVENTS = f"poke show events {TRACE}"
+CPUS = "/sys/devices/system/cpu/"
+#: What user space reads of a CPU, and a name for each.
+DESCRIBED = {
+    "modalias": "modalias",
+    "uevent": "cpu5/uevent",
+    "cores": "cpu5/topology/core_cpus_list",
+    "die": "cpu5/topology/die_cpus_list",
+    "package": "cpu5/topology/package_cpus_list",
+    **{f"cache{index}": f"cpu5/cache/index{index}/shared_cpu_list" for index in range(4)},
+}
 
 
 def witnessed(cmdline: str, cpus: int) -> Ask:
@@ -129,6 +139,29 @@ def test_threads_of_a_core(guests: Guests, mode: str) -> None:
     """The first of each core come up as a group, then the others."""
     record = guests(many_cpus(f"cpuhp.group={mode}", cpus=16, arguments=THREADS))
     assert_usable(record, 16)
+
+
+def test_cpus_are_described_as_on_stock(guests: Guests) -> None:
+    """Who shares what with whom, how many cores a package has, and the uevents of devices."""
+    shown = [f"poke show {name} {CPUS}{path}" for name, path in DESCRIBED.items()]
+    seen = [
+        guests(
+            Ask(
+                flavour,
+                "2G",
+                (*shown, "poke show cpuinfo /proc/cpuinfo"),
+                clock="wall",
+                cpus=16,
+                cmdline=KNOWN_DELAY,
+                arguments=THREADS,
+            )
+        ).files
+        for flavour in ("stock", "flatboot")
+    ]
+    for name in DESCRIBED:
+        assert seen[0][name] == seen[1][name], name
+    cores = [re.findall(r"cpu cores\s*: (\d+)", files["cpuinfo"]) for files in seen]
+    assert cores == [["4"] * 16] * 2
 
 
 @pytest.mark.parametrize("mode", ["flat", "tree"])
