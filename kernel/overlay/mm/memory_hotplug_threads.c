@@ -6,6 +6,7 @@
  * They hold no lock. Whoever adds memory holds mem_hotplug_lock for writing and waits
  * for them, so what they call must not take it.
  */
+#include <linux/cond_resched_lazy.h>
 #include <linux/cpumask.h>
 #include <linux/init.h>
 #include <linux/memory_hotplug_threads.h>
@@ -14,8 +15,6 @@
 #include <linux/padata.h>
 #include <linux/pfn.h>
 #include <linux/pgtable.h>
-#include <linux/sched.h>
-#include <linux/thread_info.h>
 #include <linux/workqueue.h>
 
 #undef MODULE_PARAM_PREFIX
@@ -47,14 +46,7 @@ static void mhp_do_part(unsigned long start_pfn, unsigned long end_pfn, void *ar
 	for (pfn = start_pfn; pfn < end_pfn; pfn = next) {
 		next = min(end_pfn, ALIGN(pfn + 1, MHP_PART_PAGES));
 		job->fn(pfn, next, job->arg);
-		/*
-		 * cond_resched() does nothing on kernels that are preempted lazily, where a task
-		 * that wakes up meanwhile would wait for the next tick.
-		 */
-		if (test_thread_flag(TIF_NEED_RESCHED_LAZY))
-			schedule();
-		else
-			cond_resched();
+		cond_resched_lazy();
 	}
 }
 

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef _LINUX_PREZERO_H
+#define _LINUX_PREZERO_H
+
+#include <linux/gfp_types.h>
+#include <linux/jump_label.h>
+
+#ifdef CONFIG_PREZERO
+
+/* On from when free pages were first cleared ahead of time. */
+DECLARE_STATIC_KEY_FALSE(prezero_key);
+
+/**
+ * prezero_used - may a free page be marked as zeroed?
+ *
+ * Once true it stays so: marks outlive the threads that made them.
+ *
+ * Context: any.
+ */
+static inline bool prezero_used(void)
+{
+	return static_branch_unlikely(&prezero_key);
+}
+
+/**
+ * prezero_gfp - what to add to the GFP flags of memory that must read as zero
+ *
+ * For callers that clear memory after they allocated it, each in a way of its
+ * own. With pages that are zeroed already the allocator alone knows whether
+ * there is anything to clear, so then it has to be asked for zeroes. Call this
+ * once for an allocation and look at what it returned, as it may change.
+ *
+ * Context: any.
+ * Return: __GFP_ZERO if the allocator returns zeroed memory and the caller must
+ * not clear it; 0 if the caller has to clear as it always did.
+ */
+static inline gfp_t prezero_gfp(void)
+{
+	return prezero_used() ? __GFP_ZERO : 0;
+}
+
+#else
+
+static inline bool prezero_used(void)
+{
+	return false;
+}
+
+static inline gfp_t prezero_gfp(void)
+{
+	return 0;
+}
+
+#endif /* CONFIG_PREZERO */
+
+#endif /* _LINUX_PREZERO_H */

@@ -1,0 +1,658 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Clearing free pages ahead of time
+ *
+ * One thread for each node, or more if its budget allows, clears blocks of free
+ * pages while nothing else wants the CPU. The page allocator keeps track of
+ * which free pages are zeroed (see prezero.h), and clears a page only if it is
+ * not when somebody asks for zeroes.
+ *
+ * A thread takes one block at a time off the free lists, as page reporting
+ * does, so that nobody else gets hold of it meanwhile, and marks each page that
+ * it cleared. A page which nobody vouches for is never marked: not memory that
+ * is not initialised yet, nor what was reported free to a hypervisor, which
+ * would have to provide memory again for pages that nobody may ever use. While
+ * free pages are reported, nothing is cleared.
+ */
+#define pr_fmt(fmt) "prezero: " fmt
+
+#include <linux/cond_resched_lazy.h>
+#include <linux/fault-inject.h>
+#include <linux/freezer.h>
+#include <linux/init.h>
+#include <linux/kobject.h>
+#include <linux/kstrtox.h>
+#include <linux/kthread.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/node.h>
+#include <linux/nodemask.h>
+#include <linux/power_supply.h>
+#include <linux/prezero.h>
+#include <linux/sched/cputime.h>
+#include <linux/sched/debug.h>
+#include <linux/slab.h>
+#include <linux/string_choices.h>
+#include <linux/sysfs.h>
+#include <linux/timer.h>
+#include <linux/vmstat.h>
+#include <linux/wait.h>
+#include <asm/page_nontemporal.h>
+#include "internal.h"
+#include "page_alloc.h"
+#include "page_reporting.h"
+
+#define CREATE_TRACE_POINTS
+#include <trace/events/prezero.h>
+
+#undef MODULE_PARAM_PREFIX
+#define MODULE_PARAM_PREFIX	"prezero."
+
+/* Pages become free in bursts: look a while after the first one. */
+#define PREZERO_DELAY		(HZ / 5)
+
+/* Pages between two looks at whether somebody wants the CPU: 64 KiB */
+#define PREZERO_PART_PAGES	16
+
+/* A thread with less than a whole CPU rests after this much work. */
+#define PREZERO_ROUND_NS	(5 * NSEC_PER_MSEC)
+
+DEFINE_STATIC_KEY_FALSE(prezero_key);
+
+/**
+ * struct prezero_node - the threads of a node
+ * @nid: the node
+ * @nr_threads: how many there are
+ * @share: how much of a CPU each may take, in percent
+ * @idle: a thread found nothing to do: who frees a block sets @timer
+ * @timer: wakes the threads
+ * @wait: where they sleep
+ * @threads: their tasks; as many as the node has CPUs fit
+ */
+struct prezero_node {
+	int nid;
+	unsigned int nr_threads;
+	unsigned int share;
+	bool idle;
+	struct timer_list timer;
+	wait_queue_head_t wait;
+	struct task_struct *threads[] __counted_by(nr_threads);
+};
+
+/* Serialises what starts and stops threads, and settings that they depend on. */
+static DEFINE_MUTEX(prezero_lock);
+
+/* Never freed once there, as frees and allocations look at them at any time. */
+static struct prezero_node *prezero_nodes[MAX_NUMNODES];
+static bool prezero_enabled;
+static bool prezero_on_boot __initdata;
+static bool prezero_on_battery;
+
+unsigned int prezero_order __read_mostly = 4;
+static unsigned int prezero_target = 100;
+static unsigned int prezero_budget = 100;
+
+static bool prezero_verify;
+module_param_named(verify, prezero_verify, bool, 0644);
+MODULE_PARM_DESC(verify, "Check that pages marked as zeroed are, when they are taken");
+
+#ifdef CONFIG_FAULT_INJECTION
+static DECLARE_FAULT_ATTR(fail_prezero);
+
+static int __init setup_fail_prezero(char *str)
+{
+	return str && setup_fault_attr(&fail_prezero, str) ? 0 : -EINVAL;
+}
+early_param("fail_prezero", setup_fail_prezero);
+
+static int __init prezero_fault_init(void)
+{
+	return PTR_ERR_OR_ZERO(fault_create_debugfs_attr("fail_prezero", NULL,
+							 &fail_prezero));
+}
+late_initcall(prezero_fault_init);
+
+static bool prezero_should_fail(void)
+{
+	return should_fail(&fail_prezero, 1);
+}
+#else
+static bool prezero_should_fail(void)
+{
+	return false;
+}
+#endif
+
+static void prezero_wake(struct prezero_node *node)
+{
+	WRITE_ONCE(node->idle, false);
+	wake_up_all(&node->wait);
+}
+
+static void prezero_timer(struct timer_list *timer)
+{
+	struct prezero_node *node = timer_container_of(node, timer, timer);
+
+	prezero_wake(node);
+}
+
+static void prezero_wake_all(void)
+{
+	int nid;
+
+	lockdep_assert_held(&prezero_lock);
+	for_each_node(nid)
+		if (prezero_nodes[nid])
+			prezero_wake(prezero_nodes[nid]);
+}
+
+/**
+ * __prezero_notify_free - there may be something to clear on a node
+ * @nid: the node
+ *
+ * Context: any in which a timer may be set. Called with the zone lock held.
+ */
+void __prezero_notify_free(int nid)
+{
+	struct prezero_node *node = READ_ONCE(prezero_nodes[nid]);
+
+	if (node && READ_ONCE(node->idle) && !timer_pending(&node->timer))
+		mod_timer(&node->timer, jiffies + PREZERO_DELAY);
+}
+
+/* Return: is a page that is marked as zeroed really so? Says so if not. */
+static bool prezero_check(struct page *page)
+{
+	u8 *addr = page_address(page), *bad = memchr_inv(addr, 0, PAGE_SIZE);
+
+	if (likely(!bad))
+		return true;
+	mod_node_page_state(page_pgdat(page), PREZERO_BAD, 1);
+	add_taint(TAINT_BAD_PAGE, LOCKDEP_STILL_OK);
+	pr_err_ratelimited("pfn %#lx is marked as zeroed but holds %#x at offset %#zx\n",
+			   page_to_pfn(page), *bad, bad - addr);
+	return false;
+}
+
+/* Clear pages that were just allocated, the ordinary way. */
+static void prezero_clear_missed(struct page *page, unsigned int nr)
+{
+	if (nr)
+		clear_pages(page_address(page), nr);
+}
+
+/**
+ * prezero_take - take the marks off pages that are allocated, clear the others
+ * @page: the first of them, mapped and unpoisoned
+ * @order: how many there are
+ * @init: must they hold zeroes?
+ * @nolock: the caller may be in any context
+ *
+ * Context: any.
+ */
+void prezero_take(struct page *page, unsigned int order, bool init, bool nolock)
+{
+	unsigned int nr = 1U << order, todo = 0, zeroed = 0, i;
+	pg_data_t *pgdat = page_pgdat(page);
+
+	if (PageZeroedBlock(page))
+		ClearPageZeroedBlock(page);
+	for (i = 0; i < nr; i++) {
+		struct page *p = page + i;
+
+		if (PageZeroed(p)) {
+			ClearPageZeroed(p);
+			if (!init) {
+				zeroed++;
+				continue;
+			}
+			if (!READ_ONCE(prezero_verify) || prezero_check(p)) {
+				zeroed++;
+				prezero_clear_missed(p - todo, todo);
+				todo = 0;
+				continue;
+			}
+		}
+		todo++;
+	}
+	if (init) {
+		prezero_clear_missed(page + nr - todo, todo);
+		if (zeroed)
+			mod_node_page_state(pgdat, PREZERO_TAKEN, zeroed);
+		if (zeroed < nr)
+			mod_node_page_state(pgdat, PREZERO_MISSED, nr - zeroed);
+	} else if (zeroed) {
+		mod_node_page_state(pgdat, PREZERO_WASTED, zeroed);
+	}
+	/* Below a target there may be others to clear in place of those. */
+	if (zeroed && !nolock && READ_ONCE(prezero_target) < 100)
+		__prezero_notify_free(pgdat->node_id);
+}
+
+/* Is there too little zeroed, and enough free, in this zone? */
+static bool prezero_zone_wanted(struct zone *zone)
+{
+	unsigned int target = READ_ONCE(prezero_target);
+	unsigned long free, zeroed = 0;
+
+	if (!populated_zone(zone))
+		return false;
+	/* What is being cleared is out of reach: leave enough for the others. */
+	if (!zone_watermark_ok(zone, 0, high_wmark_pages(zone) + MAX_ORDER_NR_PAGES,
+			       0, ALLOC_DEFAULT))
+		return false;
+	if (target >= 100)
+		return true;
+	free = zone_page_state(zone, NR_FREE_PAGES);
+#ifdef CONFIG_DEFERRED_INIT_ON_DEMAND
+	free -= min(free, zone_page_state(zone, NR_DEFERRED));
+#endif
+	for (int order = 0; order < NR_PAGE_ORDERS; order++)
+		zeroed += READ_ONCE(zone->free_area[order].nr_zeroed) << order;
+	return zeroed < mult_frac(free, target, 100);
+}
+
+/* Clear what is not zeroed of a block that is in no free list, and mark it. */
+static void prezero_clear_block(struct zone *zone, struct page *page,
+				unsigned int order)
+{
+	unsigned int nr = 1U << order, cleared = 0, i;
+	bool all = true;
+
+	debug_pagealloc_map_pages(page, nr);
+	for (i = 0; i < nr; i++) {
+		struct page *p = page + i;
+
+		if (!(i % PREZERO_PART_PAGES))
+			cond_resched_lazy();
+		if (PageZeroed(p))
+			continue;
+		/* Memory failure comes at any time, also for pages that we hold. */
+		if (unlikely(PageHWPoison(p))) {
+			all = false;
+			continue;
+		}
+		if (!prezero_should_fail())
+			clear_page_nontemporal(page_address(p));
+		SetPageZeroed(p);
+		cleared++;
+	}
+	debug_pagealloc_unmap_pages(page, nr);
+
+	/* One mark for each of the blocks that it may be given back as. */
+	if (all)
+		for (i = 0; i < nr; i += pageblock_nr_pages)
+			SetPageZeroedBlock(page + i);
+	mod_node_page_state(zone->zone_pgdat, PREZERO_ZEROED, cleared);
+	trace_prezero_block(zone_to_nid(zone), page_to_pfn(page), order, cleared);
+}
+
+/* Does a hypervisor learn which pages are free? */
+static bool prezero_reporting(void)
+{
+#ifdef CONFIG_PAGE_REPORTING
+	return static_branch_unlikely(&page_reporting_enabled);
+#else
+	return false;
+#endif
+}
+
+/* Return: false if there is nothing to clear on this node, or nothing allowed */
+static bool prezero_one_block(struct prezero_node *node)
+{
+	pg_data_t *pgdat = NODE_DATA(node->nid);
+
+	if (READ_ONCE(prezero_on_battery) || prezero_reporting())
+		return false;
+	for (int i = MAX_NR_ZONES - 1; i >= 0; i--) {
+		struct zone *zone = &pgdat->node_zones[i];
+		unsigned int order;
+		struct page *page;
+
+		if (!prezero_zone_wanted(zone))
+			continue;
+		page = prezero_isolate_block(zone, READ_ONCE(prezero_order), &order);
+		if (!page)
+			continue;
+		prezero_clear_block(zone, page, order);
+		prezero_putback_block(zone, page, order);
+		return true;
+	}
+	return false;
+}
+
+/* Work a while. Return: false if there is nothing left to do. */
+static bool prezero_round(struct prezero_node *node)
+{
+	u64 start = task_sched_runtime(current), spent;
+	bool more;
+
+	do {
+		more = prezero_one_block(node);
+		spent = task_sched_runtime(current) - start;
+	} while (more && spent < PREZERO_ROUND_NS && !freezing(current) &&
+		 !kthread_should_stop());
+	mod_node_page_state(NODE_DATA(node->nid), PREZERO_TIME_US,
+			    div_u64(spent, NSEC_PER_USEC));
+	if (more && node->share < 100)
+		schedule_timeout_idle(nsecs_to_jiffies(div_u64(spent * (100 - node->share),
+							       node->share)) + 1);
+	return more;
+}
+
+static int prezero_thread(void *data)
+{
+	struct prezero_node *node = data;
+	struct sched_param param = { };
+
+	sched_setscheduler_nocheck(current, SCHED_IDLE, &param);
+	set_freezable();
+	while (!kthread_should_stop()) {
+		try_to_freeze();
+		if (prezero_round(node))
+			continue;
+		/* Whoever frees something from now on sets the timer. */
+		smp_store_mb(node->idle, true);
+		if (prezero_round(node))
+			continue;
+		trace_prezero_idle(node->nid);
+		wait_event_freezable(node->wait,
+				     !READ_ONCE(node->idle) || kthread_should_stop());
+	}
+	return 0;
+}
+
+static void prezero_stop_node(struct prezero_node *node)
+{
+	while (node->nr_threads) {
+		kthread_stop(node->threads[node->nr_threads - 1]);
+		node->nr_threads--;
+	}
+	timer_delete_sync(&node->timer);
+}
+
+static struct prezero_node *prezero_get_node(int nid)
+{
+	struct prezero_node *node = prezero_nodes[nid];
+
+	if (node)
+		return node;
+	node = kzalloc_node(struct_size(node, threads, nr_cpu_ids), GFP_KERNEL, nid);
+	if (!node)
+		return NULL;
+	node->nid = nid;
+	timer_setup(&node->timer, prezero_timer, 0);
+	init_waitqueue_head(&node->wait);
+	/* Frees see either none or all of it. */
+	smp_store_release(&prezero_nodes[nid], node);
+	return node;
+}
+
+/* Start as many threads on a node as the budget is worth CPUs. */
+static int prezero_start_node(int nid)
+{
+	unsigned int cpus = max(cpumask_weight(cpumask_of_node(nid)), 1U);
+	unsigned int wanted = min(DIV_ROUND_UP(prezero_budget, 100), cpus);
+	struct prezero_node *node = prezero_get_node(nid);
+
+	if (!node)
+		return -ENOMEM;
+	node->share = min(prezero_budget / wanted, 100U);
+	while (node->nr_threads < wanted) {
+		struct task_struct *task;
+
+		task = kthread_create_on_node(prezero_thread, node, nid, "prezero%d/%u",
+					      nid, node->nr_threads);
+		if (IS_ERR(task))
+			return node->nr_threads ? 0 : PTR_ERR(task);
+		node->nr_threads++;
+		node->threads[node->nr_threads - 1] = task;
+		wake_up_process(task);
+	}
+	return 0;
+}
+
+static void prezero_stop(void)
+{
+	int nid;
+
+	lockdep_assert_held(&prezero_lock);
+	for_each_node(nid)
+		if (prezero_nodes[nid])
+			prezero_stop_node(prezero_nodes[nid]);
+	prezero_enabled = false;
+}
+
+/* Return: why free pages cannot be cleared ahead of time here, or NULL */
+static const char *prezero_refusal(void)
+{
+	if (page_poisoning_enabled())
+		return "free pages are poisoned";
+	if (want_init_on_free())
+		return "pages are cleared when they are freed";
+	if (kasan_hw_tags_enabled())
+		return "KASAN clears pages together with their tags";
+	return NULL;
+}
+
+static int prezero_start(void)
+{
+	int nid, ret;
+
+	lockdep_assert_held(&prezero_lock);
+	prezero_enabled = true;
+	for_each_node_state(nid, N_MEMORY) {
+		ret = prezero_start_node(nid);
+		if (ret) {
+			pr_err("off: no thread for node %d (%d)\n", nid, ret);
+			prezero_stop();
+			return ret;
+		}
+	}
+	return 0;
+}
+
+/*
+ * Let marks be made from now on. Memory hotplug calls us with the lock for CPU
+ * hotplug held, which the static key takes, so this is done without our own.
+ */
+static int prezero_prepare(void)
+{
+	const char *why = prezero_refusal();
+
+	if (why) {
+		pr_warn("off: %s\n", why);
+		return -EOPNOTSUPP;
+	}
+	static_branch_enable(&prezero_key);
+	return 0;
+}
+
+static int prezero_node_callback(struct notifier_block *nb, unsigned long action,
+				 void *arg)
+{
+	struct node_notify *notify = arg;
+
+	guard(mutex)(&prezero_lock);
+	if (action == NODE_ADDED_FIRST_MEMORY && prezero_enabled)
+		prezero_start_node(notify->nid);
+	else if (action == NODE_REMOVED_LAST_MEMORY && prezero_nodes[notify->nid])
+		prezero_stop_node(prezero_nodes[notify->nid]);
+	return NOTIFY_OK;
+}
+
+static int prezero_power_callback(struct notifier_block *nb, unsigned long action,
+				  void *arg)
+{
+	bool battery = !power_supply_is_system_supplied();
+
+	guard(mutex)(&prezero_lock);
+	if (battery == prezero_on_battery)
+		return NOTIFY_OK;
+	WRITE_ONCE(prezero_on_battery, battery);
+	if (!battery)
+		prezero_wake_all();
+	return NOTIFY_OK;
+}
+
+static struct notifier_block prezero_power_nb = {
+	.notifier_call = prezero_power_callback,
+};
+
+static ssize_t enabled_show(struct kobject *kobj, struct kobj_attribute *attr,
+			    char *buf)
+{
+	return sysfs_emit(buf, "%d\n", prezero_enabled);
+}
+
+static ssize_t enabled_store(struct kobject *kobj, struct kobj_attribute *attr,
+			     const char *buf, size_t count)
+{
+	bool enable;
+	int ret = kstrtobool(buf, &enable);
+
+	if (!ret && enable)
+		ret = prezero_prepare();
+	if (ret)
+		return ret;
+	guard(mutex)(&prezero_lock);
+	if (enable != prezero_enabled) {
+		if (!enable)
+			prezero_stop();
+		else
+			ret = prezero_start();
+	}
+	return ret ?: count;
+}
+
+/* A setting from @min to @max; the threads look at what there is to do anew. */
+static ssize_t prezero_store(unsigned int *setting, const char *buf, size_t count,
+			     unsigned int min, unsigned int max)
+{
+	unsigned int value;
+	int ret = kstrtouint(buf, 0, &value);
+
+	if (ret)
+		return ret;
+	if (value < min || value > max)
+		return -EINVAL;
+	guard(mutex)(&prezero_lock);
+	WRITE_ONCE(*setting, value);
+	prezero_wake_all();
+	return count;
+}
+
+static ssize_t order_show(struct kobject *kobj, struct kobj_attribute *attr,
+			  char *buf)
+{
+	return sysfs_emit(buf, "%u\n", prezero_order);
+}
+
+static ssize_t order_store(struct kobject *kobj, struct kobj_attribute *attr,
+			   const char *buf, size_t count)
+{
+	return prezero_store(&prezero_order, buf, count, 0, MAX_PAGE_ORDER);
+}
+
+static ssize_t target_percent_show(struct kobject *kobj,
+				   struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%u\n", prezero_target);
+}
+
+static ssize_t target_percent_store(struct kobject *kobj,
+				    struct kobj_attribute *attr,
+				    const char *buf, size_t count)
+{
+	return prezero_store(&prezero_target, buf, count, 0, 100);
+}
+
+static ssize_t budget_percent_show(struct kobject *kobj,
+				   struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%u\n", prezero_budget);
+}
+
+static ssize_t budget_percent_store(struct kobject *kobj,
+				    struct kobj_attribute *attr,
+				    const char *buf, size_t count)
+{
+	ssize_t ret = prezero_store(&prezero_budget, buf, count, 1, 100 * nr_cpu_ids);
+
+	if (ret < 0)
+		return ret;
+	guard(mutex)(&prezero_lock);
+	if (prezero_enabled) {
+		int err;
+
+		prezero_stop();
+		err = prezero_start();
+		if (err)
+			return err;
+	}
+	return ret;
+}
+
+static ssize_t verify_show(struct kobject *kobj, struct kobj_attribute *attr,
+			   char *buf)
+{
+	return sysfs_emit(buf, "%d\n", prezero_verify);
+}
+
+static ssize_t verify_store(struct kobject *kobj, struct kobj_attribute *attr,
+			    const char *buf, size_t count)
+{
+	bool verify;
+	int ret = kstrtobool(buf, &verify);
+
+	if (ret)
+		return ret;
+	WRITE_ONCE(prezero_verify, verify);
+	return count;
+}
+
+static struct kobj_attribute prezero_attr_enabled = __ATTR_RW(enabled);
+static struct kobj_attribute prezero_attr_order = __ATTR_RW(order);
+static struct kobj_attribute prezero_attr_target = __ATTR_RW(target_percent);
+static struct kobj_attribute prezero_attr_budget = __ATTR_RW(budget_percent);
+static struct kobj_attribute prezero_attr_verify = __ATTR_RW(verify);
+
+static struct attribute *prezero_attrs[] = {
+	&prezero_attr_enabled.attr,
+	&prezero_attr_order.attr,
+	&prezero_attr_target.attr,
+	&prezero_attr_budget.attr,
+	&prezero_attr_verify.attr,
+	NULL
+};
+
+static const struct attribute_group prezero_group = {
+	.name = "prezero",
+	.attrs = prezero_attrs,
+};
+
+static int __init prezero_setup(char *str)
+{
+	if (kstrtobool(str, &prezero_on_boot))
+		pr_warn("prezero=%s: on and off are known, so it is off\n", str ?: "");
+	return 0;
+}
+early_param("prezero", prezero_setup);
+
+static int __init prezero_init(void)
+{
+	int ret = sysfs_create_group(mm_kobj, &prezero_group);
+
+	if (ret)
+		pr_err("no files in sysfs (%d)\n", ret);
+	hotplug_node_notifier(prezero_node_callback, 0);
+	power_supply_reg_notifier(&prezero_power_nb);
+	prezero_power_callback(NULL, 0, NULL);
+	if (!prezero_on_boot || prezero_prepare())
+		return 0;
+	guard(mutex)(&prezero_lock);
+	prezero_start();
+	return 0;
+}
+late_initcall(prezero_init);
