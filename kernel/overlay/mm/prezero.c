@@ -60,8 +60,17 @@
 
 DEFINE_STATIC_KEY_FALSE(prezero_key);
 
+/* The counters are those of /proc/vmstat, in that order. */
+#define NR_PREZERO_COUNTS	(PREZERO_TIME_US - PREZERO_ZEROED + 1)
+
+struct prezero_counts {
+	unsigned long n[NR_PREZERO_COUNTS];
+};
+
 /**
  * struct prezero_node - the threads of a node
+ * @kobj: its folder in sysfs
+ * @counts: what /proc/vmstat shows for all nodes
  * @nid: the node
  * @nr_threads: how many there are
  * @share: how much of a CPU each may take, in percent
@@ -71,6 +80,8 @@ DEFINE_STATIC_KEY_FALSE(prezero_key);
  * @threads: their tasks; as many as the node has CPUs fit
  */
 struct prezero_node {
+	struct kobject kobj;
+	struct prezero_counts __percpu *counts;
 	int nid;
 	unsigned int nr_threads;
 	unsigned int share;
@@ -124,6 +135,15 @@ static bool prezero_should_fail(void)
 }
 #endif
 
+static void prezero_count(int nid, enum vm_event_item item, unsigned long n)
+{
+	struct prezero_node *node = READ_ONCE(prezero_nodes[nid]);
+
+	count_vm_events(item, n);
+	if (likely(node))
+		this_cpu_add(node->counts->n[item - PREZERO_ZEROED], n);
+}
+
 static void prezero_wake(struct prezero_node *node)
 {
 	WRITE_ONCE(node->idle, false);
@@ -168,18 +188,47 @@ static bool prezero_check(struct page *page)
 
 	if (likely(!bad))
 		return true;
-	mod_node_page_state(page_pgdat(page), PREZERO_BAD, 1);
+	prezero_count(page_to_nid(page), PREZERO_BAD, 1);
 	add_taint(TAINT_BAD_PAGE, LOCKDEP_STILL_OK);
 	pr_err_ratelimited("pfn %#lx is marked as zeroed but holds %#x at offset %#zx\n",
 			   page_to_pfn(page), *bad, bad - addr);
 	return false;
 }
 
-/* Clear pages that were just allocated, the ordinary way. */
-static void prezero_clear_missed(struct page *page, unsigned int nr)
+/* Take the marks off pages; return how many had one. */
+static unsigned int prezero_strip(struct page *page, unsigned int nr)
 {
-	if (nr)
-		clear_pages(page_address(page), nr);
+	unsigned int zeroed = 0;
+
+	for (struct page *end = page + nr; page < end; page++) {
+		if (PageZeroed(page)) {
+			ClearPageZeroed(page);
+			zeroed++;
+		}
+	}
+	return zeroed;
+}
+
+/* Take the marks off pages and clear the others; return how many had one. */
+static unsigned int prezero_clear_others(struct page *page, unsigned int nr)
+{
+	unsigned int zeroed = 0, i, next;
+
+	for (i = 0; i < nr; i = next) {
+		for (next = i; next < nr && !PageZeroed(page + next); next++)
+			;
+		if (next > i)
+			clear_pages(page_address(page + i), next - i);
+		for (i = next; next < nr && PageZeroed(page + next); next++) {
+			ClearPageZeroed(page + next);
+			if (unlikely(READ_ONCE(prezero_verify)) &&
+			    !prezero_check(page + next))
+				clear_page(page_address(page + next));
+			else
+				zeroed++;
+		}
+	}
+	return zeroed;
 }
 
 /**
@@ -193,48 +242,46 @@ static void prezero_clear_missed(struct page *page, unsigned int nr)
  */
 void prezero_take(struct page *page, unsigned int order, bool init, bool nolock)
 {
-	unsigned int nr = 1U << order, todo = 0, zeroed = 0, i;
-	pg_data_t *pgdat = page_pgdat(page);
+	unsigned int nr = 1U << order, zeroed;
+	int nid = page_to_nid(page);
+	bool all = PageZeroedBlock(page);
 
-	if (PageZeroedBlock(page))
+	if (all)
 		ClearPageZeroedBlock(page);
-	for (i = 0; i < nr; i++) {
-		struct page *p = page + i;
-
-		if (PageZeroed(p)) {
-			ClearPageZeroed(p);
-			if (!init) {
-				zeroed++;
-				continue;
-			}
-			if (!READ_ONCE(prezero_verify) || prezero_check(p)) {
-				zeroed++;
-				prezero_clear_missed(p - todo, todo);
-				todo = 0;
-				continue;
-			}
-		}
-		todo++;
-	}
-	if (init) {
-		prezero_clear_missed(page + nr - todo, todo);
+	if (!init) {
+		zeroed = prezero_strip(page, nr);
 		if (zeroed)
-			mod_node_page_state(pgdat, PREZERO_TAKEN, zeroed);
+			prezero_count(nid, PREZERO_WASTED, zeroed);
+	} else {
+		if (all && !READ_ONCE(prezero_verify))
+			zeroed = prezero_strip(page, nr);
+		else
+			zeroed = prezero_clear_others(page, nr);
+		if (zeroed)
+			prezero_count(nid, PREZERO_TAKEN, zeroed);
 		if (zeroed < nr)
-			mod_node_page_state(pgdat, PREZERO_MISSED, nr - zeroed);
-	} else if (zeroed) {
-		mod_node_page_state(pgdat, PREZERO_WASTED, zeroed);
+			prezero_count(nid, PREZERO_MISSED, nr - zeroed);
 	}
 	/* Below a target there may be others to clear in place of those. */
 	if (zeroed && !nolock && READ_ONCE(prezero_target) < 100)
-		__prezero_notify_free(pgdat->node_id);
+		__prezero_notify_free(nid);
+}
+
+/* Pages of a zone in free blocks that are all zeroed */
+static unsigned long prezero_zone_pages(struct zone *zone)
+{
+	unsigned long pages = 0;
+
+	for (int order = 0; order < NR_PAGE_ORDERS; order++)
+		pages += READ_ONCE(zone->free_area[order].nr_zeroed) << order;
+	return pages;
 }
 
 /* Is there too little zeroed, and enough free, in this zone? */
 static bool prezero_zone_wanted(struct zone *zone)
 {
 	unsigned int target = READ_ONCE(prezero_target);
-	unsigned long free, zeroed = 0;
+	unsigned long free;
 
 	if (!populated_zone(zone))
 		return false;
@@ -248,9 +295,7 @@ static bool prezero_zone_wanted(struct zone *zone)
 #ifdef CONFIG_DEFERRED_INIT_ON_DEMAND
 	free -= min(free, zone_page_state(zone, NR_DEFERRED));
 #endif
-	for (int order = 0; order < NR_PAGE_ORDERS; order++)
-		zeroed += READ_ONCE(zone->free_area[order].nr_zeroed) << order;
-	return zeroed < mult_frac(free, target, 100);
+	return prezero_zone_pages(zone) < mult_frac(free, target, 100);
 }
 
 /* Clear what is not zeroed of a block that is in no free list, and mark it. */
@@ -284,7 +329,7 @@ static void prezero_clear_block(struct zone *zone, struct page *page,
 	if (all)
 		for (i = 0; i < nr; i += pageblock_nr_pages)
 			SetPageZeroedBlock(page + i);
-	mod_node_page_state(zone->zone_pgdat, PREZERO_ZEROED, cleared);
+	prezero_count(zone_to_nid(zone), PREZERO_ZEROED, cleared);
 	trace_prezero_block(zone_to_nid(zone), page_to_pfn(page), order, cleared);
 }
 
@@ -322,6 +367,16 @@ static bool prezero_one_block(struct prezero_node *node)
 	return false;
 }
 
+/* Free pages are out of reach on the lists of CPUs: get those of idle ones. */
+static void prezero_drain_node(struct prezero_node *node)
+{
+	struct zone *zone = NODE_DATA(node->nid)->node_zones;
+
+	for (int i = 0; i < MAX_NR_ZONES; i++)
+		if (prezero_zone_wanted(zone + i))
+			prezero_drain_idle(zone + i);
+}
+
 /* Work a while. Return: false if there is nothing left to do. */
 static bool prezero_round(struct prezero_node *node)
 {
@@ -333,8 +388,7 @@ static bool prezero_round(struct prezero_node *node)
 		spent = task_sched_runtime(current) - start;
 	} while (more && spent < PREZERO_ROUND_NS && !freezing(current) &&
 		 !kthread_should_stop());
-	mod_node_page_state(NODE_DATA(node->nid), PREZERO_TIME_US,
-			    div_u64(spent, NSEC_PER_USEC));
+	prezero_count(node->nid, PREZERO_TIME_US, div_u64(spent, NSEC_PER_USEC));
 	if (more && node->share < 100)
 		schedule_timeout_idle(nsecs_to_jiffies(div_u64(spent * (100 - node->share),
 							       node->share)) + 1);
@@ -354,6 +408,7 @@ static int prezero_thread(void *data)
 			continue;
 		/* Whoever frees something from now on sets the timer. */
 		smp_store_mb(node->idle, true);
+		prezero_drain_node(node);
 		if (prezero_round(node))
 			continue;
 		trace_prezero_idle(node->nid);
@@ -362,6 +417,66 @@ static int prezero_thread(void *data)
 	}
 	return 0;
 }
+
+static unsigned long prezero_node_pages(int nid)
+{
+	struct zone *zone = NODE_DATA(nid)->node_zones;
+	unsigned long pages = 0;
+
+	for (int i = 0; i < MAX_NR_ZONES; i++)
+		pages += prezero_zone_pages(zone + i);
+	return pages;
+}
+
+/* The order is that of the counters; free_pages is none and comes last. */
+static struct attribute prezero_node_attr[] = {
+	{ .name = "zeroed", .mode = 0444 },
+	{ .name = "taken", .mode = 0444 },
+	{ .name = "missed", .mode = 0444 },
+	{ .name = "wasted", .mode = 0444 },
+	{ .name = "bad", .mode = 0444 },
+	{ .name = "time_us", .mode = 0444 },
+	{ .name = "free_pages", .mode = 0444 },
+};
+
+static struct attribute *prezero_node_attrs[] = {
+	&prezero_node_attr[0], &prezero_node_attr[1], &prezero_node_attr[2],
+	&prezero_node_attr[3], &prezero_node_attr[4], &prezero_node_attr[5],
+	&prezero_node_attr[6], NULL
+};
+ATTRIBUTE_GROUPS(prezero_node);
+
+static ssize_t prezero_node_show(struct kobject *kobj, struct attribute *attr,
+				 char *buf)
+{
+	struct prezero_node *node = container_of(kobj, struct prezero_node, kobj);
+	unsigned int item = attr - prezero_node_attr, cpu;
+	unsigned long sum = 0;
+
+	BUILD_BUG_ON(ARRAY_SIZE(prezero_node_attr) != NR_PREZERO_COUNTS + 1);
+	if (item == NR_PREZERO_COUNTS)
+		return sysfs_emit(buf, "%lu\n", prezero_node_pages(node->nid));
+	for_each_possible_cpu(cpu)
+		sum += READ_ONCE(per_cpu_ptr(node->counts, cpu)->n[item]);
+	return sysfs_emit(buf, "%lu\n", sum);
+}
+
+static const struct sysfs_ops prezero_node_sysfs_ops = {
+	.show = prezero_node_show,
+};
+
+/* A node is never freed, so there is nothing to release. */
+static void prezero_node_release(struct kobject *kobj)
+{
+}
+
+static const struct kobj_type prezero_node_ktype = {
+	.release = prezero_node_release,
+	.sysfs_ops = &prezero_node_sysfs_ops,
+	.default_groups = prezero_node_groups,
+};
+
+static struct kobject *prezero_kobj;
 
 static void prezero_stop_node(struct prezero_node *node)
 {
@@ -381,7 +496,15 @@ static struct prezero_node *prezero_get_node(int nid)
 	node = kzalloc_node(struct_size(node, threads, nr_cpu_ids), GFP_KERNEL, nid);
 	if (!node)
 		return NULL;
+	node->counts = alloc_percpu(struct prezero_counts);
+	if (!node->counts) {
+		kfree(node);
+		return NULL;
+	}
 	node->nid = nid;
+	if (kobject_init_and_add(&node->kobj, &prezero_node_ktype, prezero_kobj,
+				 "node%d", nid))
+		pr_warn("no files for node %d\n", nid);
 	timer_setup(&node->timer, prezero_timer, 0);
 	init_waitqueue_head(&node->wait);
 	/* Frees see either none or all of it. */
@@ -612,11 +735,23 @@ static ssize_t verify_store(struct kobject *kobj, struct kobj_attribute *attr,
 	return count;
 }
 
+static ssize_t free_pages_show(struct kobject *kobj, struct kobj_attribute *attr,
+			       char *buf)
+{
+	unsigned long pages = 0;
+	int nid;
+
+	for_each_online_node(nid)
+		pages += prezero_node_pages(nid);
+	return sysfs_emit(buf, "%lu\n", pages);
+}
+
 static struct kobj_attribute prezero_attr_enabled = __ATTR_RW(enabled);
 static struct kobj_attribute prezero_attr_order = __ATTR_RW(order);
 static struct kobj_attribute prezero_attr_target = __ATTR_RW(target_percent);
 static struct kobj_attribute prezero_attr_budget = __ATTR_RW(budget_percent);
 static struct kobj_attribute prezero_attr_verify = __ATTR_RW(verify);
+static struct kobj_attribute prezero_attr_free_pages = __ATTR_RO(free_pages);
 
 static struct attribute *prezero_attrs[] = {
 	&prezero_attr_enabled.attr,
@@ -624,11 +759,11 @@ static struct attribute *prezero_attrs[] = {
 	&prezero_attr_target.attr,
 	&prezero_attr_budget.attr,
 	&prezero_attr_verify.attr,
+	&prezero_attr_free_pages.attr,
 	NULL
 };
 
 static const struct attribute_group prezero_group = {
-	.name = "prezero",
 	.attrs = prezero_attrs,
 };
 
@@ -642,10 +777,9 @@ early_param("prezero", prezero_setup);
 
 static int __init prezero_init(void)
 {
-	int ret = sysfs_create_group(mm_kobj, &prezero_group);
-
-	if (ret)
-		pr_err("no files in sysfs (%d)\n", ret);
+	prezero_kobj = kobject_create_and_add("prezero", mm_kobj);
+	if (!prezero_kobj || sysfs_create_group(prezero_kobj, &prezero_group))
+		pr_err("no files in sysfs\n");
 	hotplug_node_notifier(prezero_node_callback, 0);
 	power_supply_reg_notifier(&prezero_power_nb);
 	prezero_power_callback(NULL, 0, NULL);

@@ -19,7 +19,6 @@
 #include <linux/mm.h>
 #include <linux/mmzone.h>
 #include <linux/prezero.h>
-#include <linux/vmstat.h>
 
 #ifdef CONFIG_PREZERO
 
@@ -27,6 +26,7 @@ extern unsigned int prezero_order;
 
 void prezero_take(struct page *page, unsigned int order, bool init, bool nolock);
 void __prezero_notify_free(int nid);
+void prezero_drain_idle(struct zone *zone);
 struct page *prezero_isolate_block(struct zone *zone, unsigned int min_order,
 				   unsigned int *order);
 void prezero_putback_block(struct zone *zone, struct page *page,
@@ -78,10 +78,8 @@ free_area_list(struct free_area *area, int migratetype, bool zeroed)
 static inline void account_zeroed_block(struct zone *zone, const struct page *page,
 					unsigned int order, int n)
 {
-	if (!is_zeroed_block(page))
-		return;
-	zone->free_area[order].nr_zeroed += n;
-	__mod_node_page_state(zone->zone_pgdat, NR_FREE_ZEROED, n << order);
+	if (is_zeroed_block(page))
+		zone->free_area[order].nr_zeroed += n;
 }
 
 /* Pageblock statistics: add the zeroed blocks, false if there are @max or less */
