@@ -5,12 +5,15 @@
  *
  *	zeroed wait
  *	zeroed touch KEY 4k|64k|thp|shmem|populate|mlock MIB
+ *	zeroed busy KEY THREADS
+ *	zeroed idle KEY SECONDS
  *	zeroed stress SECONDS THREADS MIB
  *
  * wait returns when nothing was cleared for half a second of the guest's time.
  * touch maps MIB, gets all of its pages in the way that it is told, checks that
  * every word is zero, writes every word, so that what it frees is not, and
- * frees it. stress does all of that again and again, in THREADS threads, each
+ * frees it. busy runs THREADS threads that count to the same number each. idle
+ * sleeps. stress does all of that again and again, in THREADS threads, each
  * with an area of up to MIB, all ways in turn.
  *
  * Results, times in ticks of the raw counter:
@@ -21,10 +24,14 @@
  *	KEY.pages		how many there were, of the base size
  *	KEY.bad_words		words that were not zero
  *	KEY.EVENT		what that added to prezero_EVENT of /proc/vmstat
- *	stress.rounds		areas that were used
- *	stress.bad_words	words that were not zero
+ *	KEY.busy_ticks		how long counting took, all threads together
+ *	KEY.cleared		pages that were cleared while the threads
+ *counted KEY.wakeups		how often a thread that clears ran while idle
+ *slept stress.rounds		areas that were used stress.bad_words	words
+ *that were not zero
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -38,6 +45,7 @@
 #include "files.h"
 #include "guest.h"
 
+#define FREE "/sys/kernel/mm/prezero/free_pages"
 #define THP "/sys/kernel/mm/transparent_hugepage/"
 
 enum {
@@ -45,7 +53,8 @@ enum {
 	HUGE = 2 << 20,
 	MOST_THREADS = 64,
 	STEP_MS = 100,
-	QUIET = 5
+	QUIET = 5,
+	COUNT = 50000000
 };
 
 enum { ZEROED, TAKEN, MISSED, WASTED, EVENTS };
@@ -210,9 +219,67 @@ static void await(void)
 	printf(RESULT "zeroed.wait_ticks=%llu\n",
 	       (unsigned long long)(quiet - begin));
 	printf(RESULT "zeroed.free=%ld\n",
-	       number("/proc/vmstat", "nr_free_zeroed "));
+	       access(FREE, R_OK) ? 0 : number(FREE, ""));
 	printf(RESULT "zeroed.all_free=%ld\n",
 	       number("/proc/vmstat", "nr_free_pages "));
+}
+
+static void *count(void *argument)
+{
+	for (volatile long i = 0; i < COUNT; i++)
+		;
+	return argument;
+}
+
+static void busy(const char *key, int threads)
+{
+	long before[EVENTS], after[EVENTS];
+	pthread_t thread[MOST_THREADS];
+	uint64_t ticks;
+
+	read_events(before);
+	ticks = counter();
+	for (int i = 0; i < threads; i++)
+		if (pthread_create(&thread[i], NULL, count, NULL))
+			fail("zeroed: pthread_create");
+	for (int i = 0; i < threads; i++)
+		pthread_join(thread[i], NULL);
+	ticks = counter() - ticks;
+	read_events(after);
+	printf(RESULT "%s.busy_ticks=%llu\n", key, (unsigned long long)ticks);
+	printf(RESULT "%s.cleared=%ld\n", key, after[ZEROED] - before[ZEROED]);
+}
+
+/* How often the threads that clear pages were switched to and from. */
+static long switches(void)
+{
+	DIR *proc = opendir("/proc");
+	struct dirent *entry;
+	char path[64];
+	long sum = 0;
+
+	if (!proc)
+		fail("zeroed: /proc");
+	while ((entry = readdir(proc))) {
+		if (entry->d_name[0] < '1' || entry->d_name[0] > '9')
+			continue;
+		snprintf(path, sizeof(path), "/proc/%.20s/status",
+			 entry->d_name);
+		if (strncmp(text_of(path), "Name:\tprezero", 13))
+			continue;
+		sum += number(path, "\nvoluntary_ctxt_switches:\t");
+		sum += number(path, "nonvoluntary_ctxt_switches:\t");
+	}
+	closedir(proc);
+	return sum;
+}
+
+static void idle(const char *key, int seconds)
+{
+	long before = switches();
+
+	nap(seconds * 1000L);
+	printf(RESULT "%s.wakeups=%ld\n", key, switches() - before);
 }
 
 static atomic_ulong stress_bad, stress_rounds;
@@ -271,14 +338,19 @@ int main(int argc, char **argv)
 		await();
 	} else if (argc == 5 && !strcmp(argv[1], "touch")) {
 		touch(argv[2], argv[3], (size_t)atol(argv[4]) << 20);
+	} else if (argc == 4 && !strcmp(argv[1], "busy") && atoi(argv[3]) > 0 &&
+		   atoi(argv[3]) <= MOST_THREADS) {
+		busy(argv[2], atoi(argv[3]));
+	} else if (argc == 4 && !strcmp(argv[1], "idle")) {
+		idle(argv[2], atoi(argv[3]));
 	} else if (argc == 5 && !strcmp(argv[1], "stress") &&
 		   atoi(argv[3]) > 0 && atoi(argv[3]) <= MOST_THREADS &&
 		   atol(argv[4]) > 0) {
 		stress(atoi(argv[2]), atoi(argv[3]),
 		       (size_t)atol(argv[4]) << 20);
 	} else {
-		fprintf(stderr, "usage: zeroed wait | touch KEY HOW MIB | "
-				"stress SECONDS THREADS MIB\n");
+		fprintf(stderr,
+			"zeroed: see the comment at the top of zeroed.c\n");
 		return 2;
 	}
 	return 0;

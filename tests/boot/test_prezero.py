@@ -1,0 +1,273 @@
+"""Free pages are cleared ahead of time, and whoever needs zeroes gets nothing else."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from guests import HUGE_2M, Ask, Guests, results, vmstat
+
+from flatboot.record import Record
+
+PREZERO = "/sys/kernel/mm/prezero/"
+#: The ways in which the guest program gets memory that has to read as zero.
+WAYS = ("4k", "64k", "thp", "shmem", "populate", "mlock")
+MIB = 128
+WAIT = "zeroed wait"
+#: What a way may miss: pages of its page tables, and what lies on the CPUs' lists.
+MISSED = 0.02
+#: A fault on a page of 4 KiB, and one on a huge page, of the stock kernel, spend this on clearing.
+CLEARING = {"4k": 512, "thp": 262144}
+DEBUG = ("debug", "1G")
+
+
+def touches(*ways: str, mib: int = MIB) -> tuple[str, ...]:
+    """Return the programs that use memory in *ways*, each with all that is free zeroed."""
+    return tuple(step for way in ways for step in (WAIT, f"zeroed touch {way} {way} {mib}"))
+
+
+def touched(record: Record, way: str) -> dict[str, int]:
+    """Return what using memory in one *way* gave, and check that it read as zero."""
+    found = results(record, f"{way}.")
+    assert found["bad_words"] == 0
+    return found
+
+
+@pytest.mark.parametrize("arch", ["x86_64", "arm64"])
+def test_who_needs_zeroes_gets_pages_that_are(guests: Guests, arch: str) -> None:
+    record = guests(Ask("flatboot", "2G", touches(*WAYS), cmdline="prezero=on", arch=arch))
+    for way in WAYS:
+        found = touched(record, way)
+        assert found["taken"] >= (1 - MISSED) * found["pages"], way
+        assert found["missed"] <= MISSED * found["pages"], way
+
+
+def test_all_that_is_free_becomes_zeroed(guests: Guests) -> None:
+    record = guests(Ask("flatboot", "2G", touches("4k") + (WAIT,), cmdline="prezero=on"))
+    assert results(record, "zeroed.")["free"] >= 0.98 * results(record, "zeroed.")["all_free"]
+
+
+def test_off_costs_nothing(guests: Guests) -> None:
+    programs = ("zeroed touch warm 4k 64", "zeroed touch 4k 4k 1024")
+    stock, ours = (
+        touched(guests(Ask(flavour, "2G", programs)), "4k") for flavour in ("stock", "flatboot")
+    )
+    assert ours["ticks"] <= 1.002 * stock["ticks"]
+    assert ours["taken"] == ours["missed"] == ours["zeroed"] == 0
+
+
+@pytest.mark.parametrize("way", ["4k", "thp"])
+def test_a_fault_on_a_zeroed_page_clears_nothing(guests: Guests, way: str) -> None:
+    stock = touched(guests(Ask("stock", "2G", touches(way, mib=512))), way)
+    ours = touched(guests(Ask("flatboot", "2G", touches(way, mib=512), cmdline="prezero=on")), way)
+    faults = stock["pages"] // {"4k": 1, "thp": 512}[way]
+    # What keeps track of zeroed pages takes less than a third of what it saves.
+    assert stock["ticks"] - ours["ticks"] >= 2 / 3 * CLEARING[way] * faults
+    if way == "thp":
+        assert ours["ticks"] * 15 <= stock["ticks"]
+
+
+def test_a_busy_machine_is_left_alone(guests: Guests) -> None:
+    programs = (
+        "zeroed touch warm thp 1024",
+        "zeroed busy without 1",
+        f"poke write on {PREZERO}enabled 1",
+        "zeroed busy beside 1",
+        WAIT,
+        "zeroed idle after 10",
+    )
+    record = guests(Ask("flatboot", "2G", programs))
+    without, beside = (results(record, f"{key}.") for key in ("without", "beside"))
+    assert without["cleared"] == 0
+    assert beside["cleared"] > 0
+    assert beside["busy_ticks"] <= 1.01 * without["busy_ticks"]
+    assert results(record, "zeroed.")["free"] > 0
+    assert results(record, "after.")["wakeups"] == 0
+
+
+@pytest.mark.parametrize(
+    ("cmdline", "reason"),
+    [
+        ("init_on_free=1", "pages are cleared when they are freed"),
+        ("page_poison=1", "free pages are poisoned"),
+    ],
+)
+def test_refused_where_free_pages_hold_something_else(
+    guests: Guests, cmdline: str, reason: str
+) -> None:
+    programs = (
+        f"poke show enabled {PREZERO}enabled",
+        f"poke write again {PREZERO}enabled 1",
+        "zeroed touch 4k 4k 64",
+    )
+    config, memory = DEBUG
+    record = guests(
+        Ask("flatboot", memory, programs, config=config, cmdline=f"prezero=on {cmdline}")
+    )
+    assert f"prezero: off: {reason}" in record.console
+    assert record.files["enabled"].strip() == "0"
+    assert record.results["write.again"] == "EOPNOTSUPP"
+    assert touched(record, "4k")["taken"] == 0
+
+
+def test_settings(guests: Guests) -> None:
+    programs = (
+        *(
+            f"poke write {name}.{value} {PREZERO}{name} {value}"
+            for name, value in (
+                ("order", "11"),
+                ("order", "9"),
+                ("target_percent", "101"),
+                ("target_percent", "50"),
+                ("budget_percent", "0"),
+                ("budget_percent", "25"),
+                ("verify", "maybe"),
+                ("verify", "1"),
+                ("enabled", "soon"),
+                ("enabled", "1"),
+            )
+        ),
+        WAIT,
+        f"poke show order {PREZERO}order",
+        f"poke show budget {PREZERO}budget_percent",
+        f"poke show node {PREZERO}node0/zeroed",
+        "poke show vmstat /proc/vmstat",
+    )
+    record = guests(Ask("flatboot", "2G", programs, cmdline="prezero=perhaps"))
+    assert "prezero=perhaps: on and off are known" in record.console
+    answers = {key: value for key, value in record.results.items() if key.startswith("write.")}
+    refused = {key for key, value in answers.items() if value == "EINVAL"}
+    assert refused == {
+        "write.order.11",
+        "write.target_percent.101",
+        "write.budget_percent.0",
+        "write.verify.maybe",
+        "write.enabled.soon",
+    }
+    assert all(answers[key] == "ok" for key in answers if key not in refused)
+    assert record.files["order"].strip() == "9"
+    assert record.files["budget"].strip() == "25"
+    memory = results(record, "zeroed.")
+    assert 0.45 * memory["all_free"] <= memory["free"] <= 0.55 * memory["all_free"]
+    counts = vmstat(record.files["vmstat"])
+    assert int(record.files["node"]) == counts["prezero_zeroed"] > 0
+
+
+@pytest.mark.parametrize("cmdline", ["", "debug_pagealloc=on", "init_on_alloc=1", "kasan=off"])
+def test_nobody_gets_anything_but_zeroes(guests: Guests, cmdline: str) -> None:
+    config, memory = DEBUG
+    programs = (*touches(*WAYS, mib=32), "zeroed stress 4 4 32", "poke show vmstat /proc/vmstat")
+    record = guests(
+        Ask(
+            "flatboot",
+            memory,
+            programs,
+            cpus=2,
+            nodes=2,
+            config=config,
+            clock="wall",
+            cmdline=f"prezero=on prezero.verify=1 {cmdline}".strip(),
+        )
+    )
+    for way in WAYS:
+        touched(record, way)
+    stress = results(record, "stress.")
+    assert stress["rounds"] > 0
+    assert stress["bad_words"] == 0
+    counts = vmstat(record.files["vmstat"])
+    assert counts["prezero_taken"] > 0
+    assert counts["prezero_bad"] == 0
+
+
+@pytest.mark.parametrize("verify", [0, 1])
+def test_a_page_that_is_not_zero_is_found(guests: Guests, verify: int) -> None:
+    config, memory = DEBUG
+    fail = "/sys/kernel/debug/fail_prezero/"
+    programs = (
+        *touches("thp", mib=512),
+        f"poke write quiet {fail}verbose 0",
+        f"poke write times {fail}times -1",
+        f"poke write always {fail}probability 100",
+        *touches("4k"),
+        "poke show vmstat /proc/vmstat",
+    )
+    cmdline = f"prezero=on prezero.verify={verify}"
+    ask = Ask("flatboot", memory, programs, config=config, clock="wall", cmdline=cmdline)
+    record = guests.unjudged(ask)
+    assert record.results["write.always"] == "ok"
+    bad = results(record, "4k.")["bad_words"]
+    counts = vmstat(record.files["vmstat"])
+    reports = re.findall(r"prezero: pfn 0x\w+ is marked as zeroed but holds 0x\w+", record.console)
+    if verify:
+        assert bad == 0
+        assert counts["prezero_bad"] > 0
+        assert reports
+    else:
+        assert bad > 0, "nothing was cleared, and yet it read as zero: this test sees nothing"
+        assert counts["prezero_bad"] == 0
+
+
+def test_zeroed_memory_goes_offline_and_into_huge_pages(guests: Guests) -> None:
+    programs = (
+        *touches("4k", mib=256),
+        WAIT,
+        "poke write offline /sys/devices/system/memory/memory8/state offline",
+        "poke write online /sys/devices/system/memory/memory8/state online",
+        f"poke write huge {HUGE_2M} 64",
+        f"poke write none {HUGE_2M} 0",
+        "poke write compact /proc/sys/vm/compact_memory 1",
+        *touches(*WAYS, mib=64),
+    )
+    record = guests(
+        Ask(
+            "flatboot",
+            "2G",
+            programs,
+            config="debug",
+            clock="wall",
+            cmdline="prezero=on prezero.verify=1",
+        )
+    )
+    for name in ("offline", "online", "huge", "none", "compact"):
+        assert record.results[f"write.{name}"] == "ok", name
+    for way in WAYS:
+        touched(record, way)
+
+
+def test_memory_that_is_reported_free_is_not_touched(guests: Guests) -> None:
+    programs = ("zeroed touch warm thp 256", "zeroed idle after 5", "poke show vmstat /proc/vmstat")
+    record = guests(
+        Ask(
+            "flatboot",
+            "1G",
+            programs,
+            config="users",
+            cmdline="prezero=on",
+            arguments=("-device", "virtio-balloon-pci,free-page-reporting=on"),
+        )
+    )
+    assert vmstat(record.files["vmstat"])["prezero_zeroed"] == 0
+
+
+def test_a_hibernated_machine_gets_zeroes(guests: Guests) -> None:
+    programs = (
+        "poke write size /sys/block/zram0/disksize 1G",
+        "swap /dev/zram0",
+        *touches("4k"),
+        WAIT,
+        "poke write kind /sys/power/disk test_resume",
+        "poke write hibernate /sys/power/state disk",
+        "zeroed touch 4k 4k 128",
+    )
+    record = guests(
+        Ask(
+            "flatboot",
+            "1G",
+            programs,
+            config="debug",
+            clock="wall",
+            cmdline="prezero=on prezero.verify=1",
+        )
+    )
+    assert record.results["write.hibernate"] == "ok"
+    touched(record, "4k")
