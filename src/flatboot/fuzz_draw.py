@@ -256,6 +256,7 @@ PARAMETERS: dict[str, Callable[[Draws, Room], str]] = {
     "hashdist": _choice("hashdist=0", "hashdist=1"),
     "memtest": _choice("memtest=1"),
     "debug_pagealloc": _choice("debug_pagealloc=on"),
+    "prezero": _choice("prezero=on prezero.verify=1"),
     # Either has the map completed during boot.
     "page_ext": _choice("page_owner=on", "page_table_check=on"),
     "memory_hotplug.memmap_on_memory": _choice("memory_hotplug.memmap_on_memory=1"),

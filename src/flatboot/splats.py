@@ -16,7 +16,7 @@ PATTERNS: Mapping[str, str] = {
     r"|lock order detected|safe -> .*unsafe lock|bad (?:un|contention )lock"
     r"|INFO: trying to register|held lock freed|turning off the locking correctness"
     r"|MAX_LOCK\w* too low|still has locks held|lock held when returning",
-    "page": r"Bad page|page dumped because|bad: page",
+    "page": r"Bad page|page dumped because|bad: page|marked as zeroed but holds",
     "poison": r"(?:Redzone|Poison|Object padding|Left Redzone|Right Redzone) overwritten"
     r"|memory corruption on|pagealloc: |slab \w.*: (?:.*overwritten|.*corrupt|Freelist)"
     r"|list_(?:add|del) corruption|\b[Cc]orrupted\b",

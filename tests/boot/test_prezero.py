@@ -35,7 +35,9 @@ def touched(record: Record, way: str) -> dict[str, int]:
 
 @pytest.mark.parametrize("arch", ["x86_64", "arm64"])
 def test_who_needs_zeroes_gets_pages_that_are(guests: Guests, arch: str) -> None:
-    record = guests(Ask("flatboot", "2G", touches(*WAYS), cmdline="prezero=on", arch=arch))
+    # By default single free pages among others in use are left alone, and taken first.
+    programs = (f"poke write order {PREZERO}order 0", *touches(*WAYS))
+    record = guests(Ask("flatboot", "2G", programs, cmdline="prezero=on", arch=arch))
     for way in WAYS:
         found = touched(record, way)
         assert found["taken"] >= (1 - MISSED) * found["pages"], way
@@ -43,7 +45,7 @@ def test_who_needs_zeroes_gets_pages_that_are(guests: Guests, arch: str) -> None
 
 
 def test_all_that_is_free_becomes_zeroed(guests: Guests) -> None:
-    record = guests(Ask("flatboot", "2G", touches("4k") + (WAIT,), cmdline="prezero=on"))
+    record = guests(Ask("flatboot", "2G", (*touches("4k"), WAIT), cmdline="prezero=on"))
     assert results(record, "zeroed.")["free"] >= 0.98 * results(record, "zeroed.")["all_free"]
 
 
@@ -110,6 +112,22 @@ def test_refused_where_free_pages_hold_something_else(
     assert touched(record, "4k")["taken"] == 0
 
 
+@pytest.mark.parametrize("way", ["populate", "mlock"])
+def test_what_is_populated_is_faulted_in_by_batches(guests: Guests, way: str) -> None:
+    programs = (f"zeroed touch {way} {way} 256", "poke show vmstat /proc/vmstat")
+    record, without = (
+        guests(Ask("flatboot", "2G", programs, cmdline=cmdline))
+        for cmdline in ("", "anon_fault_ahead=off")
+    )
+    found, one_by_one = (touched(each, way) for each in (record, without))
+    ahead, none = (vmstat(each.files["vmstat"])["pgfault_ahead"] for each in (record, without))
+    assert none == 0
+    assert 0.95 * found["pages"] <= ahead <= found["pages"]
+    assert found["ticks"] <= 0.7 * one_by_one["ticks"]
+    faults, all_faults = (vmstat(each.files["vmstat"])["pgfault"] for each in (record, without))
+    assert abs(faults - all_faults) <= 0.01 * found["pages"]
+
+
 def test_settings(guests: Guests) -> None:
     programs = (
         *(
@@ -153,7 +171,16 @@ def test_settings(guests: Guests) -> None:
     assert int(record.files["node"]) == counts["prezero_zeroed"] > 0
 
 
-@pytest.mark.parametrize("cmdline", ["", "debug_pagealloc=on", "init_on_alloc=1", "kasan=off"])
+@pytest.mark.parametrize(
+    "cmdline",
+    [
+        "",
+        *(
+            pytest.param(word, marks=pytest.mark.long)
+            for word in ("debug_pagealloc=on", "init_on_alloc=1", "kasan=off")
+        ),
+    ],
+)
 def test_nobody_gets_anything_but_zeroes(guests: Guests, cmdline: str) -> None:
     config, memory = DEBUG
     programs = (*touches(*WAYS, mib=32), "zeroed stress 4 4 32", "poke show vmstat /proc/vmstat")

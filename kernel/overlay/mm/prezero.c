@@ -20,6 +20,7 @@
 #include <linux/fault-inject.h>
 #include <linux/freezer.h>
 #include <linux/init.h>
+#include <linux/irq_work.h>
 #include <linux/kobject.h>
 #include <linux/kstrtox.h>
 #include <linux/kthread.h>
@@ -75,6 +76,7 @@ struct prezero_counts {
  * @nr_threads: how many there are
  * @share: how much of a CPU each may take, in percent
  * @idle: a thread found nothing to do: who frees a block sets @timer
+ * @work: sets @timer; a free must not, as a timer may have to allocate memory
  * @timer: wakes the threads
  * @wait: where they sleep
  * @threads: their tasks; as many as the node has CPUs fit
@@ -86,6 +88,7 @@ struct prezero_node {
 	unsigned int nr_threads;
 	unsigned int share;
 	bool idle;
+	struct irq_work work;
 	struct timer_list timer;
 	wait_queue_head_t wait;
 	struct task_struct *threads[] __counted_by(nr_threads);
@@ -157,6 +160,13 @@ static void prezero_timer(struct timer_list *timer)
 	prezero_wake(node);
 }
 
+static void prezero_work(struct irq_work *work)
+{
+	struct prezero_node *node = container_of(work, struct prezero_node, work);
+
+	mod_timer(&node->timer, jiffies + PREZERO_DELAY);
+}
+
 static void prezero_wake_all(void)
 {
 	int nid;
@@ -167,18 +177,29 @@ static void prezero_wake_all(void)
 			prezero_wake(prezero_nodes[nid]);
 }
 
+/* Free memory is left alone on battery, and if a hypervisor learns what is free. */
+static bool prezero_suspended(void)
+{
+#ifdef CONFIG_PAGE_REPORTING
+	if (static_branch_unlikely(&page_reporting_enabled))
+		return true;
+#endif
+	return READ_ONCE(prezero_on_battery);
+}
+
 /**
  * __prezero_notify_free - there may be something to clear on a node
  * @nid: the node
  *
- * Context: any in which a timer may be set. Called with the zone lock held.
+ * Context: any. Called with locks of the allocator held.
  */
 void __prezero_notify_free(int nid)
 {
 	struct prezero_node *node = READ_ONCE(prezero_nodes[nid]);
 
-	if (node && READ_ONCE(node->idle) && !timer_pending(&node->timer))
-		mod_timer(&node->timer, jiffies + PREZERO_DELAY);
+	if (node && READ_ONCE(node->idle) && !timer_pending(&node->timer) &&
+	    !prezero_suspended())
+		irq_work_queue(&node->work);
 }
 
 /* Return: is a page that is marked as zeroed really so? Says so if not. */
@@ -231,16 +252,8 @@ static unsigned int prezero_clear_others(struct page *page, unsigned int nr)
 	return zeroed;
 }
 
-/**
- * prezero_take - take the marks off pages that are allocated, clear the others
- * @page: the first of them, mapped and unpoisoned
- * @order: how many there are
- * @init: must they hold zeroes?
- * @nolock: the caller may be in any context
- *
- * Context: any.
- */
-void prezero_take(struct page *page, unsigned int order, bool init, bool nolock)
+/* prezero_take() of several pages, or of one that is not simply what is wanted */
+static noinline void prezero_take_any(struct page *page, unsigned int order, bool init)
 {
 	unsigned int nr = 1U << order, zeroed;
 	int nid = page_to_nid(page);
@@ -263,8 +276,27 @@ void prezero_take(struct page *page, unsigned int order, bool init, bool nolock)
 			prezero_count(nid, PREZERO_MISSED, nr - zeroed);
 	}
 	/* Below a target there may be others to clear in place of those. */
-	if (zeroed && !nolock && READ_ONCE(prezero_target) < 100)
+	if (zeroed && READ_ONCE(prezero_target) < 100)
 		__prezero_notify_free(nid);
+}
+
+/**
+ * prezero_take - take the marks off pages that are allocated, clear the others
+ * @page: the first of them, mapped and unpoisoned
+ * @order: how many there are
+ * @init: must they hold zeroes?
+ *
+ * Context: any.
+ */
+void prezero_take(struct page *page, unsigned int order, bool init)
+{
+	if (order || !init || !PageZeroed(page) || READ_ONCE(prezero_verify) ||
+	    READ_ONCE(prezero_target) < 100)
+		return prezero_take_any(page, order, init);
+	if (PageZeroedBlock(page))
+		ClearPageZeroedBlock(page);
+	ClearPageZeroed(page);
+	prezero_count(page_to_nid(page), PREZERO_TAKEN, 1);
 }
 
 /* Pages of a zone in free blocks that are all zeroed */
@@ -277,69 +309,85 @@ static unsigned long prezero_zone_pages(struct zone *zone)
 	return pages;
 }
 
-/* Is there too little zeroed, and enough free, in this zone? */
+/* Is there too little zeroed in this zone? */
 static bool prezero_zone_wanted(struct zone *zone)
 {
 	unsigned int target = READ_ONCE(prezero_target);
-	unsigned long free;
 
-	if (!populated_zone(zone))
+	if (prezero_suspended() || !populated_zone(zone))
 		return false;
-	/* What is being cleared is out of reach: leave enough for the others. */
-	if (!zone_watermark_ok(zone, 0, high_wmark_pages(zone) + MAX_ORDER_NR_PAGES,
-			       0, ALLOC_DEFAULT))
-		return false;
-	if (target >= 100)
-		return true;
-	free = zone_page_state(zone, NR_FREE_PAGES);
-#ifdef CONFIG_DEFERRED_INIT_ON_DEMAND
-	free -= min(free, zone_page_state(zone, NR_DEFERRED));
-#endif
-	return prezero_zone_pages(zone) < mult_frac(free, target, 100);
+	return target >= 100 ||
+	       prezero_zone_pages(zone) < mult_frac(prezero_zone_free(zone), target, 100);
 }
 
-/* Clear what is not zeroed of a block that is in no free list, and mark it. */
-static void prezero_clear_block(struct zone *zone, struct page *page,
-				unsigned int order)
+/*
+ * Nobody else gets at a block that a thread holds, so the thread must not lose
+ * the CPU meanwhile. With PREEMPT_RT it may: giving back takes a sleeping lock.
+ */
+static void prezero_hold_cpu(void)
+{
+	if (!IS_ENABLED(CONFIG_PREEMPT_RT))
+		preempt_disable();
+}
+
+static void prezero_release_cpu(void)
+{
+	if (!IS_ENABLED(CONFIG_PREEMPT_RT))
+		preempt_enable();
+}
+
+/* Does somebody want the CPU, even if a kernel that is preempted lazily waits? */
+static bool prezero_cpu_wanted(void)
+{
+	return need_resched() || test_thread_flag(TIF_NEED_RESCHED_LAZY);
+}
+
+/*
+ * Clear what is not zeroed of a block that is in no free list, and mark it, up
+ * to where somebody wants the CPU. Return: a poisoned page in it, or NULL
+ */
+static struct page *prezero_clear_block(struct zone *zone, struct page *page,
+					unsigned int order)
 {
 	unsigned int nr = 1U << order, cleared = 0, i;
-	bool all = true;
+	struct page *poisoned = NULL;
 
 	debug_pagealloc_map_pages(page, nr);
 	for (i = 0; i < nr; i++) {
 		struct page *p = page + i;
 
-		if (!(i % PREZERO_PART_PAGES))
-			cond_resched_lazy();
 		if (PageZeroed(p))
 			continue;
 		/* Memory failure comes at any time, also for pages that we hold. */
 		if (unlikely(PageHWPoison(p))) {
-			all = false;
+			poisoned = p;
 			continue;
 		}
 		if (!prezero_should_fail())
 			clear_page_nontemporal(page_address(p));
 		SetPageZeroed(p);
-		cleared++;
+		if (!(++cleared % PREZERO_PART_PAGES) && prezero_cpu_wanted()) {
+			i++;
+			break;
+		}
 	}
 	debug_pagealloc_unmap_pages(page, nr);
 
 	/* One mark for each of the blocks that it may be given back as. */
-	if (all)
+	if (i == nr && !poisoned)
 		for (i = 0; i < nr; i += pageblock_nr_pages)
 			SetPageZeroedBlock(page + i);
 	prezero_count(zone_to_nid(zone), PREZERO_ZEROED, cleared);
 	trace_prezero_block(zone_to_nid(zone), page_to_pfn(page), order, cleared);
+	return poisoned;
 }
 
-/* Does a hypervisor learn which pages are free? */
-static bool prezero_reporting(void)
+/* As if memory failure had found the page free, which is what it is now. */
+static void prezero_take_off(struct page *page)
 {
-#ifdef CONFIG_PAGE_REPORTING
-	return static_branch_unlikely(&page_reporting_enabled);
-#else
-	return false;
+#ifdef CONFIG_MEMORY_FAILURE
+	if (take_page_off_buddy(page))
+		page_ref_inc(page);
 #endif
 }
 
@@ -348,21 +396,26 @@ static bool prezero_one_block(struct prezero_node *node)
 {
 	pg_data_t *pgdat = NODE_DATA(node->nid);
 
-	if (READ_ONCE(prezero_on_battery) || prezero_reporting())
-		return false;
 	for (int i = MAX_NR_ZONES - 1; i >= 0; i--) {
 		struct zone *zone = &pgdat->node_zones[i];
+		struct page *page, *poisoned = NULL;
 		unsigned int order;
-		struct page *page;
 
 		if (!prezero_zone_wanted(zone))
 			continue;
-		page = prezero_isolate_block(zone, READ_ONCE(prezero_order), &order);
-		if (!page)
-			continue;
-		prezero_clear_block(zone, page, order);
-		prezero_putback_block(zone, page, order);
-		return true;
+		prezero_hold_cpu();
+		page = prezero_isolate_block(zone, READ_ONCE(prezero_order),
+					     high_wmark_pages(zone), &order);
+		if (page) {
+			poisoned = prezero_clear_block(zone, page, order);
+			prezero_putback_block(zone, page, order);
+		}
+		prezero_release_cpu();
+		/* A block with a poisoned page in it would be looked at for ever. */
+		if (poisoned)
+			prezero_take_off(poisoned);
+		if (page)
+			return true;
 	}
 	return false;
 }
@@ -371,10 +424,14 @@ static bool prezero_one_block(struct prezero_node *node)
 static void prezero_drain_node(struct prezero_node *node)
 {
 	struct zone *zone = NODE_DATA(node->nid)->node_zones;
+	bool left = false;
 
 	for (int i = 0; i < MAX_NR_ZONES; i++)
 		if (prezero_zone_wanted(zone + i))
-			prezero_drain_idle(zone + i);
+			left |= prezero_drain_idle(zone + i);
+	/* Nobody tells when a CPU becomes idle. */
+	if (left)
+		mod_timer(&node->timer, jiffies + HZ);
 }
 
 /* Work a while. Return: false if there is nothing left to do. */
@@ -384,6 +441,7 @@ static bool prezero_round(struct prezero_node *node)
 	bool more;
 
 	do {
+		cond_resched_lazy();
 		more = prezero_one_block(node);
 		spent = task_sched_runtime(current) - start;
 	} while (more && spent < PREZERO_ROUND_NS && !freezing(current) &&
@@ -484,6 +542,7 @@ static void prezero_stop_node(struct prezero_node *node)
 		kthread_stop(node->threads[node->nr_threads - 1]);
 		node->nr_threads--;
 	}
+	irq_work_sync(&node->work);
 	timer_delete_sync(&node->timer);
 }
 
@@ -505,6 +564,7 @@ static struct prezero_node *prezero_get_node(int nid)
 	if (kobject_init_and_add(&node->kobj, &prezero_node_ktype, prezero_kobj,
 				 "node%d", nid))
 		pr_warn("no files for node %d\n", nid);
+	init_irq_work(&node->work, prezero_work);
 	timer_setup(&node->timer, prezero_timer, 0);
 	init_waitqueue_head(&node->wait);
 	/* Frees see either none or all of it. */
@@ -564,6 +624,7 @@ static int prezero_start(void)
 	int nid, ret;
 
 	lockdep_assert_held(&prezero_lock);
+	WRITE_ONCE(prezero_on_battery, !power_supply_is_system_supplied());
 	prezero_enabled = true;
 	for_each_node_state(nid, N_MEMORY) {
 		ret = prezero_start_node(nid);
@@ -598,19 +659,30 @@ static int prezero_node_callback(struct notifier_block *nb, unsigned long action
 	struct node_notify *notify = arg;
 
 	guard(mutex)(&prezero_lock);
-	if (action == NODE_ADDED_FIRST_MEMORY && prezero_enabled)
-		prezero_start_node(notify->nid);
-	else if (action == NODE_REMOVED_LAST_MEMORY && prezero_nodes[notify->nid])
-		prezero_stop_node(prezero_nodes[notify->nid]);
+	switch (action) {
+	case NODE_ADDED_FIRST_MEMORY:
+	case NODE_CANCEL_REMOVING_LAST_MEMORY:
+		if (prezero_enabled)
+			prezero_start_node(notify->nid);
+		break;
+	case NODE_REMOVING_LAST_MEMORY:
+		if (prezero_nodes[notify->nid])
+			prezero_stop_node(prezero_nodes[notify->nid]);
+		break;
+	}
 	return NOTIFY_OK;
 }
 
 static int prezero_power_callback(struct notifier_block *nb, unsigned long action,
 				  void *arg)
 {
-	bool battery = !power_supply_is_system_supplied();
+	bool battery;
 
 	guard(mutex)(&prezero_lock);
+	/* To ask is to talk to batteries. */
+	if (!prezero_enabled)
+		return NOTIFY_OK;
+	battery = !power_supply_is_system_supplied();
 	if (battery == prezero_on_battery)
 		return NOTIFY_OK;
 	WRITE_ONCE(prezero_on_battery, battery);
@@ -782,7 +854,6 @@ static int __init prezero_init(void)
 		pr_err("no files in sysfs\n");
 	hotplug_node_notifier(prezero_node_callback, 0);
 	power_supply_reg_notifier(&prezero_power_nb);
-	prezero_power_callback(NULL, 0, NULL);
 	if (!prezero_on_boot || prezero_prepare())
 		return 0;
 	guard(mutex)(&prezero_lock);

@@ -18,17 +18,19 @@
 #include <linux/list.h>
 #include <linux/mm.h>
 #include <linux/mmzone.h>
+#include <linux/page-flags.h>
 #include <linux/prezero.h>
+#include <linux/vmstat.h>
 
 #ifdef CONFIG_PREZERO
 
 extern unsigned int prezero_order;
 
-void prezero_take(struct page *page, unsigned int order, bool init, bool nolock);
+void prezero_take(struct page *page, unsigned int order, bool init);
 void __prezero_notify_free(int nid);
-void prezero_drain_idle(struct zone *zone);
+bool prezero_drain_idle(struct zone *zone);
 struct page *prezero_isolate_block(struct zone *zone, unsigned int min_order,
-				   unsigned int *order);
+				   unsigned long reserve, unsigned int *order);
 void prezero_putback_block(struct zone *zone, struct page *page,
 			   unsigned int order);
 
@@ -54,6 +56,23 @@ static inline bool take_zeroed_block(struct page *page, unsigned int order)
 	return true;
 }
 
+/* The flags that a page must not have while it is free. */
+static inline unsigned long page_flags_check_free(void)
+{
+	return PAGE_FLAGS_CHECK_AT_PREP & ~(prezero_used() ? __PG_ZEROED : 0);
+}
+
+/* The free pages of a zone, without those that are not initialised yet. */
+static inline unsigned long prezero_zone_free(struct zone *zone)
+{
+	unsigned long free = zone_page_state(zone, NR_FREE_PAGES);
+
+#ifdef CONFIG_DEFERRED_INIT_ON_DEMAND
+	free -= min(free, zone_page_state(zone, NR_DEFERRED));
+#endif
+	return free;
+}
+
 /* Which of the free lists of its order a block belongs in. */
 static inline int free_list_index(const struct page *page, int migratetype)
 {
@@ -72,6 +91,14 @@ free_area_list(struct free_area *area, int migratetype, bool zeroed)
 		return list_empty(plain + MIGRATE_TYPES) ? plain :
 							   plain + MIGRATE_TYPES;
 	return list_empty(plain) ? plain + MIGRATE_TYPES : plain;
+}
+
+/* The free list with more blocks, for those who look for any of them. */
+static inline struct list_head *
+free_area_longer_list(struct free_area *area, int migratetype)
+{
+	return free_area_list(area, migratetype,
+			      area->nr_zeroed > area->nr_free / 2);
 }
 
 /* A block goes into a free list (@n is 1) or leaves it (-1); zone lock held. */
@@ -126,7 +153,7 @@ static inline void prezero_forget(struct page *page, unsigned int order)
 	}
 }
 
-/* A block that is not zeroed became free; zone lock held. */
+/* A block that is not zeroed became free, here or on the lists of a CPU. */
 static inline void prezero_notify_free(struct zone *zone, unsigned int order)
 {
 	if (prezero_used() && order >= READ_ONCE(prezero_order))
@@ -135,8 +162,7 @@ static inline void prezero_notify_free(struct zone *zone, unsigned int order)
 
 #else
 
-static inline void prezero_take(struct page *page, unsigned int order, bool init,
-				bool nolock)
+static inline void prezero_take(struct page *page, unsigned int order, bool init)
 {
 }
 
@@ -150,6 +176,11 @@ static inline bool take_zeroed_block(struct page *page, unsigned int order)
 	return false;
 }
 
+static inline unsigned long page_flags_check_free(void)
+{
+	return PAGE_FLAGS_CHECK_AT_PREP;
+}
+
 static inline int free_list_index(const struct page *page, int migratetype)
 {
 	return migratetype;
@@ -157,6 +188,12 @@ static inline int free_list_index(const struct page *page, int migratetype)
 
 static inline struct list_head *
 free_area_list(struct free_area *area, int migratetype, bool zeroed)
+{
+	return &area->free_list[migratetype];
+}
+
+static inline struct list_head *
+free_area_longer_list(struct free_area *area, int migratetype)
 {
 	return &area->free_list[migratetype];
 }

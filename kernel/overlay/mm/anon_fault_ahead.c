@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Faulting in anonymous memory ahead of who populates or pins it
+ *
+ * mlock(), MAP_POPULATE and whoever pins memory for a device fault it in page
+ * by page. Once the first fault of a range has done all that a fault has to do
+ * once, the pages behind it in the same page table are allocated, charged and
+ * mapped together, and found there by the walk that goes on.
+ */
+#include <linux/init.h>
+#include <linux/gfp.h>
+#include <linux/kstrtox.h>
+#include <linux/memcontrol.h>
+#include <linux/mm.h>
+#include <linux/mm_inline.h>
+#include <linux/oom.h>
+#include <linux/pgtable.h>
+#include <linux/rmap.h>
+#include <linux/sched.h>
+#include <linux/swap.h>
+#include <linux/userfaultfd_k.h>
+#include <linux/vmstat.h>
+#include "internal.h"
+
+/* As many as fit on the stack: 512 bytes. */
+#define ANON_FAULT_AHEAD	64
+
+static bool anon_fault_ahead_on __ro_after_init = true;
+
+static int __init anon_fault_ahead_param(char *str)
+{
+	return kstrtobool(str, &anon_fault_ahead_on);
+}
+early_param("anon_fault_ahead", anon_fault_ahead_param);
+
+/*
+ * May pages be allocated for a range without a look at each address? Memory
+ * policies, userfaultfd, tags and huge pages want one.
+ */
+static bool anon_fault_ahead_allowed(struct vm_area_struct *vma)
+{
+	if (!vma_is_anonymous(vma) || userfaultfd_armed(vma))
+		return false;
+	if ((vma->vm_flags & (VM_WRITE | VM_MTE)) != VM_WRITE)
+		return false;
+	if (vma->vm_mm != current->mm)
+		return false;
+#ifdef CONFIG_NUMA
+	if (vma->vm_policy || current->mempolicy)
+		return false;
+#endif
+	return !thp_vma_allowable_orders(vma, vma->vm_flags, TVA_PAGEFAULT,
+					 THP_ORDERS_ALL_ANON);
+}
+
+/* How many of the next @nr pages have nothing in the page table, from @addr on */
+static unsigned int anon_fault_ahead_none(pmd_t *pmd, unsigned long addr,
+					  unsigned int nr)
+{
+	pte_t *pte = pte_offset_map(pmd, addr);
+	unsigned int i;
+
+	if (!pte)
+		return 0;
+	for (i = 0; i < nr && pte_none(ptep_get_lockless(pte + i)); i++)
+		;
+	pte_unmap(pte);
+	return i;
+}
+
+/*
+ * Allocate and charge up to @nr pages; return how many there are. For pages that
+ * may never be used nobody is killed, and little is reclaimed.
+ */
+static unsigned int anon_fault_ahead_alloc(struct mm_struct *mm,
+					   struct page **pages, unsigned int nr)
+{
+	const gfp_t gfp = __GFP_NORETRY | __GFP_NOWARN;
+	unsigned int got, i;
+
+	memset(pages, 0, nr * sizeof(*pages));
+	got = alloc_pages_bulk(GFP_HIGHUSER_MOVABLE | __GFP_ZERO | gfp, nr, pages);
+	for (i = 0; i < got; i++) {
+		struct folio *folio = page_folio(pages[i]);
+
+		if (mem_cgroup_charge(folio, mm, GFP_KERNEL | gfp))
+			break;
+		__folio_mark_uptodate(folio);
+	}
+	for (nr = i; i < got; i++)
+		__free_page(pages[i]);
+	return nr;
+}
+
+/* Map pages where there is still nothing; return how many found their place. */
+static unsigned int anon_fault_ahead_map(struct vm_area_struct *vma, pmd_t *pmd,
+					 unsigned long addr, struct page **pages,
+					 unsigned int nr)
+{
+	struct mm_struct *mm = vma->vm_mm;
+	unsigned int free = 0, i;
+	spinlock_t *ptl;	/* of the page table */
+	pte_t *pte;
+
+	pte = pte_offset_map_lock(mm, pmd, addr, &ptl);
+	if (!pte)
+		return 0;
+	/* The OOM killer may be taking this mm's memory away. */
+	if (!check_stable_address_space(mm))
+		while (free < nr && pte_none(ptep_get(pte + free)))
+			free++;
+	pages_add_new_anon_rmap(pages, free, vma, addr);
+	for (i = 0; i < free; i++, addr += PAGE_SIZE) {
+		struct folio *folio = page_folio(pages[i]);
+		pte_t entry = pte_sw_mkyoung(folio_mk_pte(folio, vma->vm_page_prot));
+
+		entry = pte_mkwrite(pte_mkdirty(entry), vma);
+		folio_add_lru_vma(folio, vma);
+		set_pte_at(mm, addr, pte + i, entry);
+		update_mmu_cache(vma, addr, pte + i);
+	}
+	add_mm_counter(mm, MM_ANONPAGES, free);
+	pte_unmap_unlock(pte, ptl);
+	return free;
+}
+
+/**
+ * anon_fault_ahead - fault in the anonymous pages behind one that was faulted in
+ * @vma: its VMA
+ * @addr: its address
+ * @nr: how many pages from it on the caller wants, itself included
+ *
+ * Only for callers that write to all of them, and whose fault at @addr was
+ * allowed. Maps as many as it may, in one page table, and none where it is not
+ * sure: the caller has to look at each page.
+ *
+ * Context: may sleep; the mmap lock is held.
+ */
+void anon_fault_ahead(struct vm_area_struct *vma, unsigned long addr,
+		      unsigned long nr)
+{
+	struct page *pages[ANON_FAULT_AHEAD];
+	unsigned long end = min(vma->vm_end, ALIGN(addr + 1, PMD_SIZE));
+	unsigned int got, mapped, i;
+	pmd_t *pmd;
+
+	addr &= PAGE_MASK;
+	nr = min3(nr - 1, (end - addr) / PAGE_SIZE - 1, (unsigned long)ANON_FAULT_AHEAD);
+	if (!anon_fault_ahead_on || !nr || !anon_fault_ahead_allowed(vma))
+		return;
+	addr += PAGE_SIZE;
+	pmd = mm_find_pmd(vma->vm_mm, addr);
+	/* Without an anon_vma the first page was none of ours. */
+	if (!pmd || !vma->anon_vma)
+		return;
+	nr = anon_fault_ahead_none(pmd, addr, nr);
+	if (!nr)
+		return;
+	got = anon_fault_ahead_alloc(vma->vm_mm, pages, nr);
+	if (!got)
+		return;
+	folio_throttle_swaprate(page_folio(pages[0]), GFP_KERNEL);
+
+#ifdef CONFIG_LRU_GEN
+	/* As a fault: what is wanted now belongs to the youngest generation. */
+	current->in_lru_fault = vma_has_recency(vma);
+#endif
+	mapped = anon_fault_ahead_map(vma, pmd, addr, pages, got);
+#ifdef CONFIG_LRU_GEN
+	current->in_lru_fault = false;
+#endif
+	for (i = mapped; i < got; i++)
+		folio_put(page_folio(pages[i]));
+
+	count_vm_events(PGFAULT, mapped);
+	count_vm_events(PGFAULT_AHEAD, mapped);
+	count_memcg_events_mm(vma->vm_mm, PGFAULT, mapped);
+	current->min_flt += mapped;
+}
