@@ -80,3 +80,36 @@ def table(kept: Kept) -> Table:
                 ),
             )
     return made
+
+
+def price(kept: Kept) -> Table:
+    """Return what clearing takes from others, how long it takes, and what it does when done."""
+    enabled = "/sys/kernel/mm/prezero/enabled"
+    programs = (
+        f"zeroed touch warm thp {MIB}",
+        "zeroed busy without 1",
+        f"poke write on {enabled} 1",
+        "zeroed busy beside 1",
+        "zeroed wait",
+        "zeroed idle after 10",
+    )
+    found = kept(Wanted("prezero/price", "flatboot", MEMORY, programs=programs)).results
+    without, beside = (int(found[f"{key}.busy_ticks"]) for key in ("without", "beside"))
+    cleared = int(found["zeroed.free"]) * PAGE / 2**30
+    made = Table(title="What clearing free pages costs, one CPU")
+    made.add_column("measured")
+    made.add_column("result", justify="right")
+    made.add_row(
+        "a busy task takes longer while there is something to clear",
+        f"{(beside / without - 1) * 100:.2f}%",
+    )
+    made.add_row(
+        f"instructions from idle to {cleared:.1f} GiB zeroed",
+        f"{int(found['zeroed.wait_ticks']) / 1e6:,.0f} M",
+    )
+    made.add_row(
+        "of free memory zeroed then",
+        f"{int(found['zeroed.free']) / int(found['zeroed.all_free']) * 100:.2f}%",
+    )
+    made.add_row("wake-ups in ten idle seconds after that", found["after.wakeups"])
+    return made

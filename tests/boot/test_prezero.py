@@ -298,3 +298,32 @@ def test_a_hibernated_machine_gets_zeroes(guests: Guests) -> None:
     )
     assert record.results["write.hibernate"] == "ok"
     touched(record, "4k")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("way", "less"), [("4k", 2.0), ("thp", 11.0)])
+def test_memory_for_a_device_is_pinned_without_clearing(
+    guests: Guests, way: str, less: float
+) -> None:
+    programs = (WAIT, f"pin {way} {way} 512 0000:00:04.0")
+    vfio = "intel_iommu=on vfio_iommu_type1.allow_unsafe_interrupts=1"
+    stock, ours = (
+        touched(
+            guests(
+                Ask(
+                    flavour,
+                    "2G",
+                    programs,
+                    config="vfio",
+                    cmdline=f"{vfio} {cmdline}".strip(),
+                    arguments=(
+                        *("-device", "intel-iommu,intremap=off,caching-mode=on"),
+                        *("-device", "edu,addr=04.0"),
+                    ),
+                )
+            ),
+            way,
+        )
+        for flavour, cmdline in (("stock", ""), ("flatboot", "prezero=on"))
+    )
+    assert ours["ticks"] * less <= stock["ticks"]

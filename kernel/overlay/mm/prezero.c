@@ -542,6 +542,7 @@ static void prezero_stop_node(struct prezero_node *node)
 		kthread_stop(node->threads[node->nr_threads - 1]);
 		node->nr_threads--;
 	}
+	WRITE_ONCE(node->idle, false);
 	irq_work_sync(&node->work);
 	timer_delete_sync(&node->timer);
 }
@@ -861,3 +862,7 @@ static int __init prezero_init(void)
 	return 0;
 }
 late_initcall(prezero_init);
+
+#ifdef CONFIG_PREZERO_KUNIT_TEST
+#include "prezero_test.c"
+#endif
