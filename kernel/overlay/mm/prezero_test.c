@@ -132,6 +132,14 @@ static void prezero_test_end(struct kunit_suite *suite)
 	static_branch_dec(&prezero_key);
 }
 
+/* With verify the marks on pages that hold dirt would be found out. */
+static int prezero_test_init(struct kunit *test)
+{
+	if (READ_ONCE(prezero_verify))
+		kunit_skip(test, "prezero.verify is on");
+	return 0;
+}
+
 static struct kunit_case prezero_test_cases[] = {
 	KUNIT_CASE(prezero_take_mixed_test),
 	KUNIT_CASE(prezero_take_any_test),
@@ -145,6 +153,7 @@ static struct kunit_suite prezero_test_suite = {
 	.name = "prezero",
 	.suite_init = prezero_test_begin,
 	.suite_exit = prezero_test_end,
+	.init = prezero_test_init,
 	.test_cases = prezero_test_cases,
 };
 
