@@ -10,7 +10,6 @@ from flatboot.kept import Kept, Wanted
 KERNELS = {
     "stock": ("stock", ""),
     "stock init_on_free=1": ("stock", "init_on_free=1"),
-    "prezero=off": ("flatboot", ""),
     "prezero=on": ("flatboot", "prezero=on"),
 }
 MEMORY = "10G"
@@ -19,7 +18,6 @@ PAGE = 4096
 #: How memory is got: the guest program's word for it, and what it says to people.
 WAYS = {
     "4k": "touch, 4 KiB",
-    "64k": "touch, 64 KiB",
     "thp": "touch, 2 MiB",
     "shmem": "touch a memfd",
     "populate": "MADV_POPULATE_WRITE",

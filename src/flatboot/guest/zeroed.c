@@ -54,6 +54,7 @@ enum {
 	MOST_THREADS = 64,
 	STEP_MS = 100,
 	QUIET = 5,
+	SETTLE_MS = 3000,
 	COUNT = 50000000
 };
 
@@ -276,8 +277,11 @@ static long switches(void)
 
 static void idle(const char *key, int seconds)
 {
-	long before = switches();
+	long before;
 
+	/* What starting this program freed is cleared first. */
+	nap(SETTLE_MS);
+	before = switches();
 	nap(seconds * 1000L);
 	printf(RESULT "%s.wakeups=%ld\n", key, switches() - before);
 }
