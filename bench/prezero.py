@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from rich.table import Table
 
+from flatboot.boot import Clock
 from flatboot.kept import Kept, Wanted
 
 #: The kernels that are compared: their flavour and parameters.
@@ -13,48 +16,107 @@ KERNELS = {
     "prezero=on": ("flatboot", "prezero=on"),
 }
 MEMORY = "10G"
+#: With a pool of 8 GiB, whose pages of 1 GiB have to find room.
+MEMORY_WITH_POOL = "12G"
 MIB = 8192
-PAGE = 4096
-#: How memory is got: the guest program's word for it, and what it says to people.
-WAYS = {
-    "4k": "touch, 4 KiB",
-    "thp": "touch, 2 MiB",
-    "shmem": "touch a memfd",
-    "populate": "MADV_POPULATE_WRITE",
-    "mlock": "mlock()",
-}
 #: A guest with an emulated IOMMU and a device that no driver has.
-VFIO = "intel_iommu=on vfio_iommu_type1.allow_unsafe_interrupts=1"
+VFIO = "intel_iommu=on vfio_iommu_type1.allow_unsafe_interrupts=1 iommufd.allow_unsafe_interrupts=1"
 DEVICES = ("-device", "intel-iommu,intremap=off,caching-mode=on", "-device", "edu,addr=04.0")
-PINS = {"4k": "VFIO, 4 KiB", "thp": "VFIO, 2 MiB"}
 
 
-def _a_page(kept: Kept, kernel: str, way: str) -> float:
-    """Return the instructions a page of 4 KiB of getting 8 GiB in one *way*."""
+@dataclass(frozen=True)
+class Way:
+    """A way to get memory.
+
+    Attributes:
+        title: what it says to people.
+        program: what gets it; results begin with the word behind the program's first.
+        config: name of the kernel's config.
+        memory: of the guest.
+        cmdline: parameters of all kernels.
+        arguments: QEMU's.
+    """
+
+    title: str
+    program: str
+    config: str = "bench"
+    memory: str = MEMORY
+    cmdline: str = ""
+    arguments: tuple[str, ...] = ()
+
+
+def _touched(title: str, way: str, pool: str = "") -> Way:
+    memory = MEMORY_WITH_POOL if pool else MEMORY
+    return Way(title, f"zeroed touch {way} {way} {MIB}", memory=memory, cmdline=pool)
+
+
+def _pinned(title: str, page: str, way: str) -> Way:
+    program = f"pin {way}-{page} {page} {MIB} {way}"
+    if way == "io_uring":
+        return Way(title, program, "vfio")
+    return Way(title, f"{program} 0000:00:04.0", "vfio", MEMORY, VFIO, DEVICES)
+
+
+WAYS = (
+    _touched("touch, 4 KiB", "4k"),
+    _touched("touch, 2 MiB", "thp"),
+    _touched("touch a memfd", "shmem"),
+    _touched("MADV_POPULATE_WRITE", "populate"),
+    _touched("mlock()", "mlock"),
+    _touched("hugetlb pool, 2 MiB", "huge-2m", "hugepagesz=2M hugepages=4096"),
+    _touched("hugetlb pool, 1 GiB", "huge-1g", "hugepagesz=1G hugepages=8"),
+    _touched("hugetlbfs, fallocate()", "fallocate", "hugepagesz=2M hugepages=4096"),
+    _pinned("VFIO, 4 KiB", "4k", "vfio"),
+    _pinned("VFIO, 2 MiB", "thp", "vfio"),
+    _pinned("iommufd, 4 KiB", "4k", "iommufd"),
+    _pinned("iommufd, 2 MiB", "thp", "iommufd"),
+    _pinned("io_uring, 4 KiB", "4k", "io_uring"),
+    _pinned("io_uring, 2 MiB", "thp", "io_uring"),
+)
+
+#: Those that are measured on the wall clock as well.
+TIMED = (
+    *("touch, 4 KiB", "touch, 2 MiB", "MADV_POPULATE_WRITE", "hugetlb pool, 1 GiB"),
+    *("VFIO, 4 KiB", "VFIO, 2 MiB"),
+)
+
+
+def a_page(
+    kept: Kept, kernel: str, way: Way, *, clock: Clock = "exact", freed: bool = False
+) -> float:
+    """Return what a page of 4 KiB takes, in ticks: getting it, or giving it back if *freed*."""
     flavour, cmdline = KERNELS[kernel]
-    programs = ("zeroed wait", f"zeroed touch {way} {way} {MIB}")
-    table = f"prezero/{kernel.replace('=', '-').replace(' ', '-')}"
-    found = kept(Wanted(table, flavour, MEMORY, cmdline, programs=programs)).results
-    return int(found[f"{way}.ticks"]) / int(found[f"{way}.pages"])
-
-
-def _pinned(kept: Kept, kernel: str, way: str) -> float:
-    """Return the instructions a page of 4 KiB of mapping 8 GiB for a device."""
-    flavour, cmdline = KERNELS[kernel]
-    programs = ("zeroed wait", f"pin {way} {way} {MIB} 0000:00:04.0")
-    table = f"prezero/{kernel.replace('=', '-').replace(' ', '-')}"
+    folder = kernel.replace("=", "-").replace(" ", "-")
     found = kept(
         Wanted(
-            table,
+            f"prezero/{folder}" if clock == "exact" else f"prezero-{clock}/{folder}",
             flavour,
-            MEMORY,
-            f"{VFIO} {cmdline}".strip(),
-            programs=programs,
-            config="vfio",
-            arguments=DEVICES,
+            way.memory,
+            f"{way.cmdline} {cmdline}".strip(),
+            programs=("zeroed wait", way.program),
+            config=way.config,
+            arguments=way.arguments,
+            clock=clock,
         )
     ).results
-    return int(found[f"{way}.ticks"]) / int(found[f"{way}.pages"])
+    program, *words = way.program.split()
+    key = words[1] if program == "zeroed" else words[0]
+    return int(found[f"{key}.free_ticks" if freed else f"{key}.ticks"]) / int(found[f"{key}.pages"])
+
+
+def _compared(made: Table, title: str, costs: dict[str, float]) -> None:
+    stock = costs["stock"]
+    made.add_row(
+        title,
+        *(
+            f"{cost:,.1f}" if kernel == "stock" else f"{cost:,.1f} ({_less(stock, cost)})"
+            for kernel, cost in costs.items()
+        ),
+    )
+
+
+def _less(stock: float, cost: float) -> str:
+    return f"{stock / cost:.2f}" if stock < 100 * cost else f"{stock / cost:,.0f}"
 
 
 def table(kept: Kept) -> Table:
@@ -66,48 +128,37 @@ def table(kept: Kept) -> Table:
     made.add_column("memory")
     for kernel in KERNELS:
         made.add_column(kernel, justify="right")
-    for ways, measured in ((WAYS, _a_page), (PINS, _pinned)):
-        for way, title in ways.items():
-            costs = {kernel: measured(kept, kernel, way) for kernel in KERNELS}
-            made.add_row(
-                title,
-                *(
-                    f"{cost:,.1f}" if kernel == "stock" else f"{cost:,.1f} ({stock / cost:.2f})"
-                    for stock in (costs["stock"],)
-                    for kernel, cost in costs.items()
-                ),
-            )
+    for way in WAYS:
+        _compared(made, way.title, {kernel: a_page(kept, kernel, way) for kernel in KERNELS})
     return made
 
 
-def price(kept: Kept) -> Table:
-    """Return what clearing takes from others, how long it takes, and what it does when done."""
-    enabled = "/sys/kernel/mm/prezero/enabled"
-    programs = (
-        f"zeroed touch warm thp {MIB}",
-        "zeroed busy without 1",
-        f"poke write on {enabled} 1",
-        "zeroed busy beside 1",
-        "zeroed wait",
-        "zeroed idle after 10",
+def freeing(kept: Kept) -> Table:
+    """Return instructions a page to give memory back, for each kernel."""
+    made = Table(
+        title="Instructions a page of 4 KiB to give 8 GiB back",
+        caption="one CPU; in brackets how many times fewer than stock",
     )
-    found = kept(Wanted("prezero/price", "flatboot", MEMORY, programs=programs)).results
-    without, beside = (int(found[f"{key}.busy_ticks"]) for key in ("without", "beside"))
-    cleared = int(found["zeroed.free"]) * PAGE / 2**30
-    made = Table(title="What clearing free pages costs, one CPU")
-    made.add_column("measured")
-    made.add_column("result", justify="right")
-    made.add_row(
-        "a busy task takes longer while there is something to clear",
-        f"{(beside / without - 1) * 100:.2f}%",
-    )
-    made.add_row(
-        f"instructions from idle to {cleared:.1f} GiB zeroed",
-        f"{int(found['zeroed.wait_ticks']) / 1e6:,.0f} M",
-    )
-    made.add_row(
-        "of free memory zeroed then",
-        f"{int(found['zeroed.free']) / int(found['zeroed.all_free']) * 100:.2f}%",
-    )
-    made.add_row("wake-ups in ten idle seconds after that", found["after.wakeups"])
+    made.add_column("memory")
+    for kernel in KERNELS:
+        made.add_column(kernel, justify="right")
+    for way in WAYS:
+        if way.config == "bench":
+            costs = {kernel: a_page(kept, kernel, way, freed=True) for kernel in KERNELS}
+            _compared(made, way.title, costs)
+    return made
+
+
+def wall(kept: Kept) -> Table:
+    """Return how many times faster than stock memory is got, by instructions and on the wall."""
+    made = Table(title="How many times faster than stock 8 GiB are got")
+    made.add_column("memory")
+    for title in ("fewer instructions", "less time"):
+        made.add_column(title, justify="right")
+    for way in (way for way in WAYS if way.title in TIMED):
+        exact, time = (
+            a_page(kept, "stock", way, clock=clock) / a_page(kept, "prezero=on", way, clock=clock)
+            for clock in ("exact", "wall")
+        )
+        made.add_row(way.title, _less(exact, 1), _less(time, 1))
     return made

@@ -40,6 +40,7 @@ class Wanted:
         fills: whether the programs may touch all of the memory.
         clock: see ``boot.Boot``.
         run: which of several boots, where they differ from one to the next; 0 if there is one.
+        files: see ``boot.Boot``, as pairs; the record keeps none of them.
     """
 
     table: str
@@ -58,6 +59,7 @@ class Wanted:
     fills: bool = True
     clock: Clock = "exact"
     run: int = 0
+    files: tuple[tuple[str, Path], ...] = ()
 
     @property
     def name(self) -> str:
@@ -184,6 +186,7 @@ def _booted(wanted: Wanted) -> Record:
             timeout_s=_TIMEOUT_S,
             arguments=wanted.arguments,
             spans=wanted.spans,
+            files=dict(wanted.files),
         )
     if wanted.spans:
         _check_sound(made, wanted)

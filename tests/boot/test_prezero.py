@@ -7,11 +7,14 @@ import re
 import pytest
 from guests import HUGE_2M, Ask, Guests, results, vmstat
 
+from flatboot import borrowed
 from flatboot.record import Record
 
 PREZERO = "/sys/kernel/mm/prezero/"
 #: The ways in which the guest program gets memory that has to read as zero.
 WAYS = ("4k", "64k", "thp", "shmem", "populate", "mlock")
+#: Those in which it gets memory of a pool of huge pages.
+POOL_WAYS = ("huge-2m", "fallocate")
 MIB = 128
 WAIT = "zeroed wait"
 #: What a way may miss: pages of its page tables, and what lies on the CPUs' lists.
@@ -19,6 +22,8 @@ MISSED = 0.02
 #: A fault on a page of 4 KiB, and one on a huge page, of the stock kernel, spend this on clearing.
 CLEARING = {"4k": 512, "thp": 262144}
 DEBUG = ("debug", "1G")
+#: Where tests inside the kernel can be run again.
+KUNIT = "/sys/kernel/debug/kunit/"
 
 
 def touches(*ways: str, mib: int = MIB) -> tuple[str, ...]:
@@ -67,6 +72,41 @@ def test_a_fault_on_a_zeroed_page_clears_nothing(guests: Guests, way: str) -> No
     assert stock["ticks"] - ours["ticks"] >= 2 / 3 * CLEARING[way] * faults
     if way == "thp":
         assert ours["ticks"] * 15 <= stock["ticks"]
+
+
+@pytest.mark.parametrize("arch", ["x86_64", "arm64"])
+@pytest.mark.parametrize(("way", "less"), [("huge-2m", 20), ("fallocate", 20), ("huge-1g", 50)])
+def test_a_page_of_a_pool_is_zeroed_before_it_is_used(
+    guests: Guests, way: str, less: int, arch: str
+) -> None:
+    pool = "hugepagesz=1G hugepages=1" if way == "huge-1g" else "hugepagesz=2M hugepages=128"
+    programs = touches(way, mib=1024 if way == "huge-1g" else 256)
+    stock, ours = (
+        touched(guests(Ask(flavour, "6G", programs, cmdline=cmdline, arch=arch)), way)
+        for flavour, cmdline in (("stock", pool), ("flatboot", f"{pool} prezero=on"))
+    )
+    assert ours["taken"] >= ours["pages"]
+    assert ours["ticks"] * less <= stock["ticks"]
+
+
+def test_the_pool_is_left_alone_if_that_is_wanted(guests: Guests) -> None:
+    programs = (
+        f"poke write off {PREZERO}hugetlb 0",
+        f"poke write on {PREZERO}enabled 1",
+        WAIT,
+        "zeroed touch without huge-2m 64",
+        f"poke write again {PREZERO}hugetlb 1",
+        WAIT,
+        "zeroed touch with huge-2m 64",
+        f"poke show pages {PREZERO}node0/hugetlb_pages",
+    )
+    record = guests(Ask("flatboot", "2G", programs, cmdline="hugepagesz=2M hugepages=64"))
+    without, with_it = (touched(record, key) for key in ("without", "with"))
+    assert without["taken"] == 0
+    assert without["missed"] >= without["pages"]
+    assert with_it["taken"] >= with_it["pages"]
+    assert results(record, "zeroed.")["hugetlb"] == 64 * 512
+    assert int(record.files["pages"]) == 32 * 512
 
 
 def test_a_busy_machine_is_left_alone(guests: Guests) -> None:
@@ -183,7 +223,14 @@ def test_settings(guests: Guests) -> None:
 )
 def test_nobody_gets_anything_but_zeroes(guests: Guests, cmdline: str) -> None:
     config, memory = DEBUG
-    programs = (*touches(*WAYS, mib=32), "zeroed stress 4 4 32", "poke show vmstat /proc/vmstat")
+    programs = (
+        *touches(*WAYS, mib=32),
+        *touches(*POOL_WAYS, mib=64),
+        "zeroed stress 4 4 32",
+        f"poke write lists {KUNIT}prezero_free/run 1",
+        f"poke show lists {KUNIT}prezero_free/results",
+        "poke show vmstat /proc/vmstat",
+    )
     record = guests(
         Ask(
             "flatboot",
@@ -193,11 +240,13 @@ def test_nobody_gets_anything_but_zeroes(guests: Guests, cmdline: str) -> None:
             nodes=2,
             config=config,
             clock="wall",
-            cmdline=f"prezero=on prezero.verify=1 {cmdline}".strip(),
+            cmdline=f"prezero=on prezero.verify=1 hugepages=64 {cmdline}".strip(),
         )
     )
-    for way in WAYS:
+    for way in (*WAYS, *POOL_WAYS):
         touched(record, way)
+    assert record.results["write.lists"] == "ok"
+    assert re.search(r"^ok \d+ prezero_free$", record.files["lists"], re.M)
     stress = results(record, "stress.")
     assert stress["rounds"] > 0
     assert stress["bad_words"] == 0
@@ -240,7 +289,13 @@ def test_zeroed_memory_goes_offline_and_into_huge_pages(guests: Guests) -> None:
         WAIT,
         "poke write offline /sys/devices/system/memory/memory8/state offline",
         "poke write online /sys/devices/system/memory/memory8/state online",
-        f"poke write huge {HUGE_2M} 64",
+        f"poke write huge {HUGE_2M} 512",
+        WAIT,
+        "poke write again /sys/devices/system/memory/memory8/state offline",
+        "poke write back /sys/devices/system/memory/memory8/state online",
+        "zeroed touch huge-2m huge-2m 256",
+        f"poke write fewer {HUGE_2M} 100",
+        WAIT,
         f"poke write none {HUGE_2M} 0",
         "poke write compact /proc/sys/vm/compact_memory 1",
         *touches(*WAYS, mib=64),
@@ -255,9 +310,9 @@ def test_zeroed_memory_goes_offline_and_into_huge_pages(guests: Guests) -> None:
             cmdline="prezero=on prezero.verify=1",
         )
     )
-    for name in ("offline", "online", "huge", "none", "compact"):
+    for name in ("offline", "online", "huge", "again", "back", "fewer", "none", "compact"):
         assert record.results[f"write.{name}"] == "ok", name
-    for way in WAYS:
+    for way in (*WAYS, "huge-2m"):
         touched(record, way)
 
 
@@ -301,12 +356,15 @@ def test_a_hibernated_machine_gets_zeroes(guests: Guests) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("way", "less"), [("4k", 2.0), ("thp", 11.0)])
-def test_memory_for_a_device_is_pinned_without_clearing(
-    guests: Guests, way: str, less: float
+@pytest.mark.parametrize(("page", "less"), [("4k", 2.0), ("thp", 11.0)])
+@pytest.mark.parametrize("way", ["vfio", "iommufd", "io_uring"])
+def test_memory_is_pinned_without_clearing(
+    guests: Guests, way: str, page: str, less: float
 ) -> None:
-    programs = (WAIT, f"pin {way} {way} 512 0000:00:04.0")
-    vfio = "intel_iommu=on vfio_iommu_type1.allow_unsafe_interrupts=1"
+    device = "" if way == "io_uring" else " 0000:00:04.0"
+    programs = (WAIT, f"pin {page} {page} 512 {way}{device}")
+    unsafe = "allow_unsafe_interrupts=1"
+    devices = f"intel_iommu=on vfio_iommu_type1.{unsafe} iommufd.{unsafe}"
     stock, ours = (
         touched(
             guests(
@@ -315,15 +373,51 @@ def test_memory_for_a_device_is_pinned_without_clearing(
                     "2G",
                     programs,
                     config="vfio",
-                    cmdline=f"{vfio} {cmdline}".strip(),
+                    cmdline=f"{devices} {cmdline}".strip(),
                     arguments=(
                         *("-device", "intel-iommu,intremap=off,caching-mode=on"),
                         *("-device", "edu,addr=04.0"),
                     ),
                 )
             ),
-            way,
+            page,
         )
         for flavour, cmdline in (("stock", ""), ("flatboot", "prezero=on"))
     )
     assert ours["ticks"] * less <= stock["ticks"]
+
+
+@pytest.mark.parametrize("cmdline", ["", "anon_fault_ahead=off"])
+def test_a_limit_holds_for_what_is_populated(guests: Guests, cmdline: str) -> None:
+    """A batch that a memory cgroup has no room for is not populated, and nothing is lost.
+
+    The kernel says how it came that it ends a process, by a stack trace as for a bug.
+    """
+    group = "/sys/fs/cgroup/few"
+    commands = (
+        "busybox mkdir -p /sys/fs/cgroup",
+        "busybox mount -t cgroup2 cgroup2 /sys/fs/cgroup",
+        "echo +memory > /sys/fs/cgroup/cgroup.subtree_control",
+        f"busybox mkdir {group}",
+        f"echo 32M > {group}/memory.max",
+        f"(echo $BASHPID > {group}/cgroup.procs; exec /bin/zeroed touch fits populate 24)",
+        f"(echo $BASHPID > {group}/cgroup.procs; exec /bin/zeroed touch most populate 64) || true",
+        f"busybox cat {group}/memory.peak > /tmp/peak",
+        f"busybox cat {group}/memory.events > /tmp/events",
+        f"busybox rmdir {group}",
+    )
+    programs = (
+        WAIT,
+        f"bash -c '{'; '.join(commands)}'",
+        "poke show peak /tmp/peak",
+        "poke show events /tmp/events",
+    )
+    files = borrowed.files("bash", "busybox")
+    record = guests.unjudged(
+        Ask("flatboot", "2G", programs, cmdline=cmdline, files=tuple(files.items()))
+    )
+    assert touched(record, "fits")["pages"] == 24 * 256
+    assert "most.ticks" not in record.results
+    assert int(record.files["peak"]) <= 32 << 20
+    assert "BUG:" not in record.console
+    assert re.search(r"^oom_kill [1-9]", record.files["events"], re.M)

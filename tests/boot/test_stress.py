@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from guests import DEFERRED, Ask, Guests, free_pages, meminfo
+from guests import DEFERRED, Ask, Guests, free_pages, meminfo, vmstat
 
 from flatboot import borrowed
 from flatboot.record import Record
@@ -46,6 +46,8 @@ metrics
 """
 #: A task that an emulated CPU leaves waiting while it runs many others is not stuck.
 PATIENT = "no_timer_check watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=120"
+#: Both without pages that are cleared ahead of time, and with such pages, looked at when taken.
+ZEROED = pytest.mark.parametrize("cmdline", ["", "prezero=on prezero.verify=1"])
 #: Ends what would grow until memory is used up (brk, bigheap): a process's data in kB.
 MOST_DATA_KB = 256 << 10
 #: What each test must have initialised at least, in kB.
@@ -60,7 +62,13 @@ ITEMS = (
 
 
 def stress(
-    folder: Path, guests: Guests, memory: str, stressors: tuple[str, ...], order: str, seconds: int
+    folder: Path,
+    guests: Guests,
+    memory: str,
+    stressors: tuple[str, ...],
+    order: str,
+    seconds: int,
+    cmdline: str = "",
 ) -> Record:
     """Run *stressors* for *seconds* each, or all at once, and check what they left behind."""
     job = folder / "job"
@@ -83,6 +91,7 @@ def stress(
         "poke show zones_after /proc/zoneinfo",
         f"poke write complete {DEFERRED}complete 1",
         "poke show complete /proc/meminfo",
+        "poke show vmstat /proc/vmstat",
     )
     files = borrowed.files("bash", "busybox", "stress-ng") | {"etc/job": job}
     record = guests(
@@ -94,7 +103,7 @@ def stress(
             cpus=2,
             nodes=2,
             config="debug",
-            cmdline=PATIENT,
+            cmdline=f"{PATIENT} {cmdline}".strip(),
             clock="wall",
             files=tuple(files.items()),
         )
@@ -116,15 +125,27 @@ def stress(
     return record
 
 
-def test_a_minute_of_stress(guests: Guests, tmp_path: Path) -> None:
-    stress(tmp_path, guests, "1G", QUICK, "sequential", 60 // len(QUICK))
+def check_zeroed(record: Record) -> None:
+    """Check that zeroed pages were handed out, if there were any, and that all of them were."""
+    counts = vmstat(record.files["vmstat"])
+    assert counts["prezero_bad"] == 0
+    if "prezero=on" in record.cmdline:
+        assert counts["prezero_taken"] > 0
+
+
+@ZEROED
+def test_a_minute_of_stress(guests: Guests, tmp_path: Path, cmdline: str) -> None:
+    seconds = 60 // len(QUICK)
+    check_zeroed(stress(tmp_path, guests, "1G", QUICK, "sequential", seconds, cmdline))
 
 
 @pytest.mark.long
 @pytest.mark.timeout(7200)
-def test_ten_minutes_of_stress(guests: Guests, tmp_path: Path) -> None:
+@ZEROED
+def test_ten_minutes_of_stress(guests: Guests, tmp_path: Path, cmdline: str) -> None:
     every = QUICK + SLOW
-    stress(tmp_path, guests, "2G", every, "sequential", -(-600 // len(every)))
+    seconds = -(-600 // len(every))
+    check_zeroed(stress(tmp_path, guests, "2G", every, "sequential", seconds, cmdline))
 
 
 @pytest.mark.long

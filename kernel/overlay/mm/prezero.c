@@ -40,6 +40,7 @@
 #include <linux/vmstat.h>
 #include <linux/wait.h>
 #include <asm/page_nontemporal.h>
+#include "hugetlb_prezero.h"
 #include "internal.h"
 #include "page_alloc.h"
 #include "page_reporting.h"
@@ -106,8 +107,9 @@ static bool prezero_on_battery;
 unsigned int prezero_order __read_mostly = 4;
 static unsigned int prezero_target = 100;
 static unsigned int prezero_budget = 100;
+static bool prezero_hugetlb = true;
 
-static bool prezero_verify;
+bool prezero_verify __read_mostly;
 module_param_named(verify, prezero_verify, bool, 0644);
 MODULE_PARM_DESC(verify, "Check that pages marked as zeroed are, when they are taken");
 
@@ -138,7 +140,15 @@ static bool prezero_should_fail(void)
 }
 #endif
 
-static void prezero_count(int nid, enum vm_event_item item, unsigned long n)
+/**
+ * prezero_count - count what happened to pages
+ * @nid: their node
+ * @item: one of PREZERO_ZEROED to PREZERO_TIME_US
+ * @n: how many there are
+ *
+ * Context: any.
+ */
+void prezero_count(int nid, enum vm_event_item item, unsigned long n)
 {
 	struct prezero_node *node = READ_ONCE(prezero_nodes[nid]);
 
@@ -202,18 +212,41 @@ void __prezero_notify_free(int nid)
 		irq_work_queue(&node->work);
 }
 
-/* Return: is a page that is marked as zeroed really so? Says so if not. */
-static bool prezero_check(struct page *page)
+/**
+ * prezero_check - is a page that is marked as zeroed really so?
+ * @addr: where it is mapped
+ * @nid: its node
+ *
+ * Context: any.
+ * Return: false if it is not, which the log says, or true, also if nobody wants
+ * to know (verify is off).
+ */
+bool prezero_check(const void *addr, int nid)
 {
-	u8 *addr = page_address(page), *bad = memchr_inv(addr, 0, PAGE_SIZE);
+	const u8 *bad;
 
+	if (likely(!READ_ONCE(prezero_verify)))
+		return true;
+	bad = memchr_inv(addr, 0, PAGE_SIZE);
 	if (likely(!bad))
 		return true;
-	prezero_count(page_to_nid(page), PREZERO_BAD, 1);
+	prezero_count(nid, PREZERO_BAD, 1);
 	add_taint(TAINT_BAD_PAGE, LOCKDEP_STILL_OK);
 	pr_err_ratelimited("pfn %#lx is marked as zeroed but holds %#x at offset %#zx\n",
-			   page_to_pfn(page), *bad, bad - addr);
+			   PHYS_PFN(__pa(addr)), *bad, bad - (const u8 *)addr);
 	return false;
+}
+
+/**
+ * prezero_clear_page - clear a page that is about to be marked as zeroed
+ * @addr: where it is mapped
+ *
+ * Context: any. Fault injection may leave out the clearing.
+ */
+void prezero_clear_page(void *addr)
+{
+	if (!prezero_should_fail())
+		clear_page_nontemporal(addr);
 }
 
 /* Take the marks off pages; return how many had one. */
@@ -242,11 +275,11 @@ static unsigned int prezero_clear_others(struct page *page, unsigned int nr)
 			clear_pages(page_address(page + i), next - i);
 		for (i = next; next < nr && PageZeroed(page + next); next++) {
 			ClearPageZeroed(page + next);
-			if (unlikely(READ_ONCE(prezero_verify)) &&
-			    !prezero_check(page + next))
-				clear_page(page_address(page + next));
-			else
+			if (likely(prezero_check(page_address(page + next),
+						 page_to_nid(page))))
 				zeroed++;
+			else
+				clear_page(page_address(page + next));
 		}
 	}
 	return zeroed;
@@ -363,8 +396,7 @@ static struct page *prezero_clear_block(struct zone *zone, struct page *page,
 			poisoned = p;
 			continue;
 		}
-		if (!prezero_should_fail())
-			clear_page_nontemporal(page_address(p));
+		prezero_clear_page(page_address(p));
 		SetPageZeroed(p);
 		if (!(++cleared % PREZERO_PART_PAGES) && prezero_cpu_wanted()) {
 			i++;
@@ -391,8 +423,12 @@ static void prezero_take_off(struct page *page)
 #endif
 }
 
-/* Return: false if there is nothing to clear on this node, or nothing allowed */
-static bool prezero_one_block(struct prezero_node *node)
+/*
+ * Clear a block, or else a part of a page of a hugetlb pool.
+ * Return: false if there is nothing to clear on this node, or nothing allowed
+ */
+static bool prezero_one_block(struct prezero_node *node,
+			      struct hugetlb_zeroing *hugetlb)
 {
 	pg_data_t *pgdat = NODE_DATA(node->nid);
 
@@ -417,7 +453,8 @@ static bool prezero_one_block(struct prezero_node *node)
 		if (page)
 			return true;
 	}
-	return false;
+	return READ_ONCE(prezero_hugetlb) && !prezero_suspended() &&
+	       hugetlb_zero_part(hugetlb, node->nid);
 }
 
 /* Free pages are out of reach on the lists of CPUs: get those of idle ones. */
@@ -435,14 +472,14 @@ static void prezero_drain_node(struct prezero_node *node)
 }
 
 /* Work a while. Return: false if there is nothing left to do. */
-static bool prezero_round(struct prezero_node *node)
+static bool prezero_round(struct prezero_node *node, struct hugetlb_zeroing *hugetlb)
 {
 	u64 start = task_sched_runtime(current), spent;
 	bool more;
 
 	do {
 		cond_resched_lazy();
-		more = prezero_one_block(node);
+		more = prezero_one_block(node, hugetlb);
 		spent = task_sched_runtime(current) - start;
 	} while (more && spent < PREZERO_ROUND_NS && !freezing(current) &&
 		 !kthread_should_stop());
@@ -457,22 +494,25 @@ static int prezero_thread(void *data)
 {
 	struct prezero_node *node = data;
 	struct sched_param param = { };
+	struct hugetlb_zeroing hugetlb;
 
+	hugetlb_zeroing_init(&hugetlb);
 	sched_setscheduler_nocheck(current, SCHED_IDLE, &param);
 	set_freezable();
 	while (!kthread_should_stop()) {
 		try_to_freeze();
-		if (prezero_round(node))
+		if (prezero_round(node, &hugetlb))
 			continue;
 		/* Whoever frees something from now on sets the timer. */
 		smp_store_mb(node->idle, true);
 		prezero_drain_node(node);
-		if (prezero_round(node))
+		if (prezero_round(node, &hugetlb))
 			continue;
 		trace_prezero_idle(node->nid);
 		wait_event_freezable(node->wait,
 				     !READ_ONCE(node->idle) || kthread_should_stop());
 	}
+	hugetlb_zeroing_exit(&hugetlb);
 	return 0;
 }
 
@@ -486,7 +526,11 @@ static unsigned long prezero_node_pages(int nid)
 	return pages;
 }
 
-/* The order is that of the counters; free_pages is none and comes last. */
+/* The order is that of the counters; the last two are none. */
+#define PREZERO_FREE_PAGES	NR_PREZERO_COUNTS
+#define PREZERO_HUGETLB_PAGES	(NR_PREZERO_COUNTS + 1)
+#define NR_PREZERO_NODE_ATTRS	(NR_PREZERO_COUNTS + 2)
+
 static struct attribute prezero_node_attr[] = {
 	{ .name = "zeroed", .mode = 0444 },
 	{ .name = "taken", .mode = 0444 },
@@ -495,12 +539,13 @@ static struct attribute prezero_node_attr[] = {
 	{ .name = "bad", .mode = 0444 },
 	{ .name = "time_us", .mode = 0444 },
 	{ .name = "free_pages", .mode = 0444 },
+	{ .name = "hugetlb_pages", .mode = 0444 },
 };
 
 static struct attribute *prezero_node_attrs[] = {
 	&prezero_node_attr[0], &prezero_node_attr[1], &prezero_node_attr[2],
 	&prezero_node_attr[3], &prezero_node_attr[4], &prezero_node_attr[5],
-	&prezero_node_attr[6], NULL
+	&prezero_node_attr[6], &prezero_node_attr[7], NULL
 };
 ATTRIBUTE_GROUPS(prezero_node);
 
@@ -511,9 +556,11 @@ static ssize_t prezero_node_show(struct kobject *kobj, struct attribute *attr,
 	unsigned int item = attr - prezero_node_attr, cpu;
 	unsigned long sum = 0;
 
-	BUILD_BUG_ON(ARRAY_SIZE(prezero_node_attr) != NR_PREZERO_COUNTS + 1);
-	if (item == NR_PREZERO_COUNTS)
+	BUILD_BUG_ON(ARRAY_SIZE(prezero_node_attr) != NR_PREZERO_NODE_ATTRS);
+	if (item == PREZERO_FREE_PAGES)
 		return sysfs_emit(buf, "%lu\n", prezero_node_pages(node->nid));
+	if (item == PREZERO_HUGETLB_PAGES)
+		return sysfs_emit(buf, "%lu\n", hugetlb_zeroed_pages(node->nid));
 	for_each_possible_cpu(cpu)
 		sum += READ_ONCE(per_cpu_ptr(node->counts, cpu)->n[item]);
 	return sysfs_emit(buf, "%lu\n", sum);
@@ -808,6 +855,37 @@ static ssize_t verify_store(struct kobject *kobj, struct kobj_attribute *attr,
 	return count;
 }
 
+static ssize_t hugetlb_show(struct kobject *kobj, struct kobj_attribute *attr,
+			    char *buf)
+{
+	return sysfs_emit(buf, "%d\n", prezero_hugetlb);
+}
+
+static ssize_t hugetlb_store(struct kobject *kobj, struct kobj_attribute *attr,
+			     const char *buf, size_t count)
+{
+	bool hugetlb;
+	int ret = kstrtobool(buf, &hugetlb);
+
+	if (ret)
+		return ret;
+	guard(mutex)(&prezero_lock);
+	WRITE_ONCE(prezero_hugetlb, hugetlb);
+	prezero_wake_all();
+	return count;
+}
+
+static ssize_t hugetlb_pages_show(struct kobject *kobj, struct kobj_attribute *attr,
+				  char *buf)
+{
+	unsigned long pages = 0;
+	int nid;
+
+	for_each_online_node(nid)
+		pages += hugetlb_zeroed_pages(nid);
+	return sysfs_emit(buf, "%lu\n", pages);
+}
+
 static ssize_t free_pages_show(struct kobject *kobj, struct kobj_attribute *attr,
 			       char *buf)
 {
@@ -824,6 +902,8 @@ static struct kobj_attribute prezero_attr_order = __ATTR_RW(order);
 static struct kobj_attribute prezero_attr_target = __ATTR_RW(target_percent);
 static struct kobj_attribute prezero_attr_budget = __ATTR_RW(budget_percent);
 static struct kobj_attribute prezero_attr_verify = __ATTR_RW(verify);
+static struct kobj_attribute prezero_attr_hugetlb = __ATTR_RW(hugetlb);
+static struct kobj_attribute prezero_attr_hugetlb_pages = __ATTR_RO(hugetlb_pages);
 static struct kobj_attribute prezero_attr_free_pages = __ATTR_RO(free_pages);
 
 static struct attribute *prezero_attrs[] = {
@@ -833,6 +913,8 @@ static struct attribute *prezero_attrs[] = {
 	&prezero_attr_budget.attr,
 	&prezero_attr_verify.attr,
 	&prezero_attr_free_pages.attr,
+	&prezero_attr_hugetlb.attr,
+	&prezero_attr_hugetlb_pages.attr,
 	NULL
 };
 

@@ -25,9 +25,13 @@
 #ifdef CONFIG_PREZERO
 
 extern unsigned int prezero_order;
+extern bool prezero_verify;
 
 void prezero_take(struct page *page, unsigned int order, bool init);
 void __prezero_notify_free(int nid);
+void prezero_count(int nid, enum vm_event_item item, unsigned long n);
+bool prezero_check(const void *addr, int nid);
+void prezero_clear_page(void *addr);
 bool prezero_drain_idle(struct zone *zone);
 struct page *prezero_isolate_block(struct zone *zone, unsigned int min_order,
 				   unsigned long reserve, unsigned int *order);

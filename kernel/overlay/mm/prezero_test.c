@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * KUnit tests of marks on zeroed pages. Part of prezero.c, whose static functions
- * they call on pages of their own.
+ * they call, on pages of their own where they can.
  */
 #include <kunit/test.h>
 
@@ -121,6 +121,101 @@ static void prezero_list_test(struct kunit *test)
 	KUNIT_EXPECT_PTR_EQ(test, free_area_list(area, MIGRATE_MOVABLE, true), plain);
 }
 
+/* A block in two halves, of which one is zeroed, becomes one that is not, with marks. */
+static void prezero_isolate_test(struct kunit *test)
+{
+	void *near = kunit_kzalloc(test, 1, GFP_KERNEL);
+	unsigned int order, half, kept = 0, added = 0;
+	bool free, zeroed_alone, zeroed_merged;
+	struct page *page;
+	struct zone *zone;
+
+	KUNIT_ASSERT_NOT_NULL(test, near);
+	zone = page_zone(virt_to_page(near));
+	/* The marks outlive the test. */
+	if (!prezero_enabled)
+		kunit_skip(test, "prezero is off");
+	page = prezero_isolate_block(zone, TEST_ORDER, 0, &order);
+	if (!page)
+		kunit_skip(test, "no free block that is not zeroed");
+	KUNIT_EXPECT_FALSE(test, is_free_buddy_page(page));
+	prezero_forget(page, order);
+	half = BIT(order - 1);
+	debug_pagealloc_map_pages(page, half);
+	for (int i = 0; i < half; i++) {
+		prezero_clear_page(page_address(page + i));
+		SetPageZeroed(page + i);
+	}
+	debug_pagealloc_unmap_pages(page, half);
+	SetPageZeroedBlock(page);
+
+	prezero_putback_block(zone, page, order - 1);
+	zeroed_alone = PageZeroedBlock(page);
+	prezero_putback_block(zone, page + half, order - 1);
+	scoped_guard(spinlock_irqsave, &zone->lock) {
+		free = is_free_buddy_page(page) && is_free_buddy_page(page + half);
+		zeroed_merged = PageZeroedBlock(page);
+		for (int i = 0; i < half; i++) {
+			kept += PageZeroed(page + i);
+			added += PageZeroed(page + half + i);
+		}
+	}
+	if (!free)
+		kunit_skip(test, "the block was taken meanwhile");
+	KUNIT_EXPECT_TRUE(test, zeroed_alone);
+	KUNIT_EXPECT_FALSE(test, zeroed_merged);
+	KUNIT_EXPECT_EQ(test, kept, half);
+	KUNIT_EXPECT_EQ(test, added, 0);
+}
+
+/* Return: pages without a mark in a list of zeroed blocks, or blocks in the wrong list */
+static unsigned long prezero_test_list(struct list_head *list, unsigned int order,
+				       bool zeroed, unsigned long *nr)
+{
+	unsigned long wrong = 0;
+	struct page *page;
+
+	list_for_each_entry(page, list, buddy_list) {
+		wrong += PageZeroedBlock(page) != zeroed;
+		for (int i = 0; zeroed && i < BIT(order); i++)
+			wrong += !PageZeroed(page + i);
+		(*nr)++;
+	}
+	return wrong;
+}
+
+/*
+ * Whatever merged, split, stole, isolated or offlined blocks until now: each is in
+ * the list where it belongs. It can be run again at any time, through debugfs.
+ */
+static void prezero_all_lists_test(struct kunit *test)
+{
+	struct zone *zone;
+
+	for_each_populated_zone(zone) {
+		for (int order = 0; order < NR_PAGE_ORDERS; order++) {
+			struct free_area *area = &zone->free_area[order];
+			unsigned long nr[2] = {}, wrong = 0, nr_zeroed, nr_free;
+
+			scoped_guard(spinlock_irqsave, &zone->lock) {
+				for (int i = 0; i < NR_FREE_LISTS; i++) {
+					bool zeroed = i >= MIGRATE_TYPES;
+
+					wrong += prezero_test_list(&area->free_list[i], order,
+								   zeroed, &nr[zeroed]);
+				}
+				nr_zeroed = area->nr_zeroed;
+				nr_free = area->nr_free;
+			}
+			KUNIT_EXPECT_EQ_MSG(test, wrong, 0, "%s, order %d", zone->name, order);
+			KUNIT_EXPECT_EQ_MSG(test, nr[1], nr_zeroed, "%s, order %d",
+					    zone->name, order);
+			KUNIT_EXPECT_EQ_MSG(test, nr[0] + nr[1], nr_free, "%s, order %d",
+					    zone->name, order);
+		}
+	}
+}
+
 static int prezero_test_begin(struct kunit_suite *suite)
 {
 	static_branch_inc(&prezero_key);
@@ -149,6 +244,12 @@ static struct kunit_case prezero_test_cases[] = {
 	{}
 };
 
+static struct kunit_case prezero_free_test_cases[] = {
+	KUNIT_CASE(prezero_isolate_test),
+	KUNIT_CASE(prezero_all_lists_test),
+	{}
+};
+
 static struct kunit_suite prezero_test_suite = {
 	.name = "prezero",
 	.suite_init = prezero_test_begin,
@@ -157,4 +258,10 @@ static struct kunit_suite prezero_test_suite = {
 	.test_cases = prezero_test_cases,
 };
 
-kunit_test_suite(prezero_test_suite);
+/* Of blocks of the page allocator itself, right also with verify. */
+static struct kunit_suite prezero_free_test_suite = {
+	.name = "prezero_free",
+	.test_cases = prezero_free_test_cases,
+};
+
+kunit_test_suites(&prezero_test_suite, &prezero_free_test_suite);

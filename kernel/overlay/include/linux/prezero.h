@@ -4,6 +4,7 @@
 
 #include <linux/gfp_types.h>
 #include <linux/jump_label.h>
+#include <linux/mm.h>
 
 #ifdef CONFIG_PREZERO
 
@@ -52,5 +53,14 @@ static inline gfp_t prezero_gfp(void)
 }
 
 #endif /* CONFIG_PREZERO */
+
+#if defined(CONFIG_PREZERO) && defined(CONFIG_HUGETLBFS)
+void hugetlb_zero_user(struct folio *folio, unsigned long addr_hint);
+#else
+static inline void hugetlb_zero_user(struct folio *folio, unsigned long addr_hint)
+{
+	folio_zero_user(folio, addr_hint);
+}
+#endif
 
 #endif /* _LINUX_PREZERO_H */

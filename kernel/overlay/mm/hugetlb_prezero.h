@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What hugetlb pools do about their free pages that are zeroed.
+ *
+ * A free page of a pool is cleared where it is, and may be taken at any time
+ * meanwhile: whoever takes it off the free list says so, and the thread that
+ * clears it leaves off. Pages that are zeroed are at the head of their free
+ * list, from where pages are taken, and the others at the tail.
+ */
+#ifndef _MM_HUGETLB_PREZERO_H
+#define _MM_HUGETLB_PREZERO_H
+
+#include <linux/hugetlb.h>
+#include <linux/list.h>
+#include <linux/prezero.h>
+#include <linux/spinlock.h>
+
+#if defined(CONFIG_PREZERO) && defined(CONFIG_HUGETLBFS)
+
+/**
+ * struct hugetlb_zeroing - what a thread that clears pages of pools is at
+ * @list: all of them; hugetlb_lock protects it
+ * @lock: held while a part of @folio is cleared; nests in hugetlb_lock
+ * @folio: the folio, in a free list, or NULL. It is set with hugetlb_lock held,
+ *	taken back with both locks held, and read with either.
+ * @done: bytes of it that are cleared
+ */
+struct hugetlb_zeroing {
+	struct list_head list;
+	spinlock_t lock; /* a part of @folio is being cleared */
+	struct folio *folio;
+	size_t done;
+};
+
+void hugetlb_zeroing_init(struct hugetlb_zeroing *zeroing);
+void hugetlb_zeroing_exit(struct hugetlb_zeroing *zeroing);
+bool hugetlb_zero_part(struct hugetlb_zeroing *zeroing, int nid);
+unsigned long hugetlb_zeroed_pages(int nid);
+void __hugetlb_prezero_enqueue(struct hstate *h, struct folio *folio);
+void __hugetlb_prezero_leave(struct folio *folio);
+
+/* A folio that holds anything was put into its free list; hugetlb_lock held. */
+static inline void hugetlb_prezero_enqueue(struct hstate *h, struct folio *folio)
+{
+	if (prezero_used())
+		__hugetlb_prezero_enqueue(h, folio);
+}
+
+/* A folio is about to leave its free list; hugetlb_lock held. */
+static inline void hugetlb_prezero_leave(struct folio *folio)
+{
+	if (prezero_used())
+		__hugetlb_prezero_leave(folio);
+}
+
+#else
+
+struct hugetlb_zeroing {
+};
+
+static inline void hugetlb_zeroing_init(struct hugetlb_zeroing *zeroing)
+{
+}
+
+static inline void hugetlb_zeroing_exit(struct hugetlb_zeroing *zeroing)
+{
+}
+
+static inline bool hugetlb_zero_part(struct hugetlb_zeroing *zeroing, int nid)
+{
+	return false;
+}
+
+static inline unsigned long hugetlb_zeroed_pages(int nid)
+{
+	return 0;
+}
+
+static inline void hugetlb_prezero_enqueue(struct hstate *h, struct folio *folio)
+{
+}
+
+static inline void hugetlb_prezero_leave(struct folio *folio)
+{
+}
+
+#endif
+
+#endif /* _MM_HUGETLB_PREZERO_H */
