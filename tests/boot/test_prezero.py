@@ -283,6 +283,30 @@ def test_a_page_that_is_not_zero_is_found(guests: Guests, verify: int) -> None:
         assert counts["prezero_bad"] == 0
 
 
+def test_a_stray_write_to_a_zeroed_page_is_found(guests: Guests) -> None:
+    config, memory = DEBUG
+    programs = (WAIT, "stray planted 16 5 0000:00:04.0", *touches("populate", mib=600)[1:])
+    record = guests.unjudged(
+        Ask(
+            "flatboot",
+            memory,
+            programs,
+            config=config,
+            clock="wall",
+            cmdline="prezero=on prezero.verify=1",
+            arguments=("-device", "edu,addr=04.0,dma_mask=0xffffffff"),
+        )
+    )
+    planted = int(record.results["planted.written"])
+    assert planted == 16
+    assert results(record, "populate.")["bad_words"] == 0
+    reports = re.findall(
+        r"prezero: pfn 0x\w+ is marked as zeroed but holds 0xef at offset 0x800", record.console
+    )
+    assert len(set(reports)) >= 8
+    assert "BUG:" not in record.console
+
+
 def test_zeroed_memory_goes_offline_and_into_huge_pages(guests: Guests) -> None:
     programs = (
         *touches("4k", mib=256),
