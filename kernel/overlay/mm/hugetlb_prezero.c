@@ -5,7 +5,7 @@
  * The threads of prezero.c do it when no other free memory is left to clear. A
  * page stays in its pool while it is cleared, so no count of a pool changes and
  * nobody who may have the page is refused it. Who takes it waits for one part of
- * it at most, and clears it anew.
+ * it at most, with hugetlb_lock held, and clears it anew.
  */
 #include <linux/hugetlb.h>
 #include <linux/mm.h>
@@ -13,14 +13,26 @@
 #include "hugetlb_prezero.h"
 #include "prezero.h"
 
-/* What is cleared under a lock that whoever takes the page may wait for. */
-#define HUGETLB_ZERO_PART	SZ_64K
+/* What is cleared with interrupts off; whoever takes the page may wait for it. */
+#define HUGETLB_ZERO_PART	max_t(size_t, SZ_16K, PAGE_SIZE)
+
+/* What is cleared between two looks at whether other memory is free. */
+#define HUGETLB_ZERO_ROUND	SZ_2M
 
 /* What each thread is at. */
 static LIST_HEAD(hugetlb_zeroings);
 
 /* Zeroed pages in the pools of each node, in base pages; under hugetlb_lock. */
 static unsigned long hugetlb_nr_zeroed[MAX_NUMNODES];
+
+static void hugetlb_add_zeroed(struct folio *folio, int n)
+{
+	int nid = folio_nid(folio);
+
+	lockdep_assert_held(&hugetlb_lock);
+	WRITE_ONCE(hugetlb_nr_zeroed[nid],
+		   hugetlb_nr_zeroed[nid] + n * folio_nr_pages(folio));
+}
 
 /* Nobody may be at work on @folio any more. */
 static void hugetlb_zeroing_cancel(struct folio *folio)
@@ -30,9 +42,10 @@ static void hugetlb_zeroing_cancel(struct folio *folio)
 	list_for_each_entry(zeroing, &hugetlb_zeroings, list) {
 		if (zeroing->folio != folio)
 			continue;
-		spin_lock(&zeroing->lock);
-		zeroing->folio = NULL;
-		spin_unlock(&zeroing->lock);
+		raw_spin_lock(&zeroing->lock);
+		WRITE_ONCE(zeroing->folio, NULL);
+		raw_spin_unlock(&zeroing->lock);
+		break;
 	}
 	folio_clear_hugetlb_zeroing(folio);
 }
@@ -46,7 +59,23 @@ void __hugetlb_prezero_leave(struct folio *folio)
 	if (folio_test_hugetlb_zeroing(folio))
 		hugetlb_zeroing_cancel(folio);
 	else if (folio_test_hugetlb_zeroed(folio))
-		hugetlb_nr_zeroed[folio_nid(folio)] -= folio_nr_pages(folio);
+		hugetlb_add_zeroed(folio, -1);
+}
+
+/* It goes to somebody who does not need it zeroed. */
+static void hugetlb_waste_zeroed(struct folio *folio)
+{
+	if (!folio_test_hugetlb_zeroed(folio))
+		return;
+	folio_clear_hugetlb_zeroed(folio);
+	prezero_count(folio_nid(folio), PREZERO_WASTED, folio_nr_pages(folio));
+}
+
+/* hugetlb_prezero_remove() once pages are cleared ahead of time */
+void __hugetlb_prezero_remove(struct folio *folio)
+{
+	__hugetlb_prezero_leave(folio);
+	hugetlb_waste_zeroed(folio);
 }
 
 /* hugetlb_prezero_enqueue() once pages are cleared ahead of time */
@@ -55,13 +84,11 @@ void __hugetlb_prezero_enqueue(struct hstate *h, struct folio *folio)
 	int nid = folio_nid(folio);
 
 	lockdep_assert_held(&hugetlb_lock);
-	/* It was taken by somebody who did not need it zeroed. */
-	if (folio_test_hugetlb_zeroed(folio)) {
-		folio_clear_hugetlb_zeroed(folio);
-		prezero_count(nid, PREZERO_WASTED, folio_nr_pages(folio));
-	}
+	/* It was filled otherwise, and whatever it holds now is not zero. */
+	hugetlb_waste_zeroed(folio);
 	list_move_tail(&folio->lru, &h->hugepage_freelists[nid]);
-	__prezero_notify_free(nid);
+	if (READ_ONCE(prezero_hugetlb))
+		__prezero_notify_free(nid);
 }
 
 /* Take the mark off a folio. Return: is it zeroed? */
@@ -128,60 +155,73 @@ static struct folio *hugetlb_not_zeroed(int nid)
 static bool hugetlb_zeroing_begin(struct hugetlb_zeroing *zeroing, int nid)
 {
 	guard(spinlock_irq)(&hugetlb_lock);
-	zeroing->folio = hugetlb_not_zeroed(nid);
+	WRITE_ONCE(zeroing->folio, hugetlb_not_zeroed(nid));
 	zeroing->done = 0;
 	if (zeroing->folio)
 		folio_set_hugetlb_zeroing(zeroing->folio);
 	return zeroing->folio;
 }
 
-/* All of a folio is cleared; somebody may have taken it meanwhile. */
+/*
+ * A folio is cleared, or not worth it. Somebody may have taken it meanwhile, and a
+ * poisoned one is nobody's to take.
+ */
 static void hugetlb_zeroing_end(struct hugetlb_zeroing *zeroing)
 {
 	struct folio *folio;
-	int nid;
 
 	guard(spinlock_irq)(&hugetlb_lock);
 	folio = zeroing->folio;
 	if (!folio)
 		return;
-	zeroing->folio = NULL;
-	nid = folio_nid(folio);
+	WRITE_ONCE(zeroing->folio, NULL);
 	folio_clear_hugetlb_zeroing(folio);
+	if (folio_test_hwpoison(folio))
+		return;
 	folio_set_hugetlb_zeroed(folio);
-	list_move(&folio->lru, &folio_hstate(folio)->hugepage_freelists[nid]);
-	hugetlb_nr_zeroed[nid] += folio_nr_pages(folio);
+	list_move(&folio->lru,
+		  &folio_hstate(folio)->hugepage_freelists[folio_nid(folio)]);
+	hugetlb_add_zeroed(folio, 1);
+}
+
+/* Return: is there more to clear of the folio? */
+static bool hugetlb_zero_part(struct hugetlb_zeroing *zeroing)
+{
+	struct folio *folio;
+	size_t end;
+
+	/* Who takes the folio waits with hugetlb_lock held, which interrupts take. */
+	guard(raw_spinlock_irq)(&zeroing->lock);
+	folio = zeroing->folio;
+	if (!folio || folio_test_hwpoison(folio))
+		return false;
+	end = min(zeroing->done + HUGETLB_ZERO_PART, folio_size(folio));
+	prezero_count(folio_nid(folio), PREZERO_ZEROED, (end - zeroing->done) / PAGE_SIZE);
+	for (; zeroing->done < end; zeroing->done += PAGE_SIZE)
+		prezero_clear_page(folio_address(folio) + zeroing->done);
+	return zeroing->done < folio_size(folio);
 }
 
 /**
- * hugetlb_zero_part - clear a part of a free page of a pool
+ * hugetlb_zero_some - clear some of a free page of a pool
  * @zeroing: what the thread that calls is at
  * @nid: the node whose pools it sees to
  *
  * Context: process context; takes hugetlb_lock.
  * Return: false if there is nothing to clear.
  */
-bool hugetlb_zero_part(struct hugetlb_zeroing *zeroing, int nid)
+bool hugetlb_zero_some(struct hugetlb_zeroing *zeroing, int nid)
 {
-	bool all = false;
-
 	if (!READ_ONCE(zeroing->folio) && !hugetlb_zeroing_begin(zeroing, nid))
 		return false;
-
-	scoped_guard(spinlock, &zeroing->lock) {
-		struct folio *folio = zeroing->folio;
-		size_t end;
-
-		if (!folio)
-			return true;
-		end = zeroing->done + HUGETLB_ZERO_PART;
-		for (; zeroing->done < end; zeroing->done += PAGE_SIZE)
-			prezero_clear_page(folio_address(folio) + zeroing->done);
-		all = zeroing->done == folio_size(folio);
+	for (size_t done = 0; done < HUGETLB_ZERO_ROUND; done += HUGETLB_ZERO_PART) {
+		if (!hugetlb_zero_part(zeroing)) {
+			hugetlb_zeroing_end(zeroing);
+			break;
+		}
+		if (prezero_cpu_wanted())
+			break;
 	}
-	prezero_count(nid, PREZERO_ZEROED, HUGETLB_ZERO_PART / PAGE_SIZE);
-	if (all)
-		hugetlb_zeroing_end(zeroing);
 	return true;
 }
 
@@ -197,10 +237,44 @@ unsigned long hugetlb_zeroed_pages(int nid)
 	return READ_ONCE(hugetlb_nr_zeroed[nid]);
 }
 
+#ifdef CONFIG_PREZERO_KUNIT_TEST
+/*
+ * Return: how much is wrong with the pools of a node: pages that are not zeroed
+ * before others that are, in no thread's or several hands, or counted wrongly.
+ */
+unsigned long hugetlb_prezero_wrong(int nid)
+{
+	unsigned long wrong = 0, zeroed = 0;
+	struct hugetlb_zeroing *zeroing;
+	struct hstate *h;
+
+	guard(spinlock_irq)(&hugetlb_lock);
+	for_each_hstate(h) {
+		bool others = false;
+		struct folio *folio;
+
+		list_for_each_entry(folio, &h->hugepage_freelists[nid], lru) {
+			unsigned int hands = 0;
+
+			list_for_each_entry(zeroing, &hugetlb_zeroings, list)
+				hands += zeroing->folio == folio;
+			wrong += hands != folio_test_hugetlb_zeroing(folio);
+			if (!folio_test_hugetlb_zeroed(folio)) {
+				others = true;
+				continue;
+			}
+			zeroed += folio_nr_pages(folio);
+			wrong += others || hands;
+		}
+	}
+	return wrong + abs_diff(zeroed, hugetlb_nr_zeroed[nid]);
+}
+#endif
+
 /* A thread begins: it is at nothing. */
 void hugetlb_zeroing_init(struct hugetlb_zeroing *zeroing)
 {
-	spin_lock_init(&zeroing->lock);
+	raw_spin_lock_init(&zeroing->lock);
 	zeroing->folio = NULL;
 	guard(spinlock_irq)(&hugetlb_lock);
 	list_add(&zeroing->list, &hugetlb_zeroings);

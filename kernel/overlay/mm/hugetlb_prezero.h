@@ -20,24 +20,27 @@
 /**
  * struct hugetlb_zeroing - what a thread that clears pages of pools is at
  * @list: all of them; hugetlb_lock protects it
- * @lock: held while a part of @folio is cleared; nests in hugetlb_lock
+ * @lock: held, with interrupts off, while a part of @folio is cleared; nests in
+ *	hugetlb_lock, and who waits for it holds that, so it never sleeps
  * @folio: the folio, in a free list, or NULL. It is set with hugetlb_lock held,
  *	taken back with both locks held, and read with either.
  * @done: bytes of it that are cleared
  */
 struct hugetlb_zeroing {
 	struct list_head list;
-	spinlock_t lock; /* a part of @folio is being cleared */
+	raw_spinlock_t lock; /* a part of @folio is being cleared */
 	struct folio *folio;
 	size_t done;
 };
 
 void hugetlb_zeroing_init(struct hugetlb_zeroing *zeroing);
 void hugetlb_zeroing_exit(struct hugetlb_zeroing *zeroing);
-bool hugetlb_zero_part(struct hugetlb_zeroing *zeroing, int nid);
+bool hugetlb_zero_some(struct hugetlb_zeroing *zeroing, int nid);
 unsigned long hugetlb_zeroed_pages(int nid);
+unsigned long hugetlb_prezero_wrong(int nid);
 void __hugetlb_prezero_enqueue(struct hstate *h, struct folio *folio);
 void __hugetlb_prezero_leave(struct folio *folio);
+void __hugetlb_prezero_remove(struct folio *folio);
 
 /* A folio that holds anything was put into its free list; hugetlb_lock held. */
 static inline void hugetlb_prezero_enqueue(struct hstate *h, struct folio *folio)
@@ -46,11 +49,25 @@ static inline void hugetlb_prezero_enqueue(struct hstate *h, struct folio *folio
 		__hugetlb_prezero_enqueue(h, folio);
 }
 
-/* A folio is about to leave its free list; hugetlb_lock held. */
+/* A folio is about to be taken from its free list; hugetlb_lock held. */
 static inline void hugetlb_prezero_leave(struct folio *folio)
 {
 	if (prezero_used())
 		__hugetlb_prezero_leave(folio);
+}
+
+/* A folio is about to leave its pool; hugetlb_lock held. */
+static inline void hugetlb_prezero_remove(struct folio *folio)
+{
+	if (prezero_used())
+		__hugetlb_prezero_remove(folio);
+}
+
+/* The folio of a free list, not empty, that is least of a loss to the pool */
+static inline struct folio *hugetlb_prezero_spare(struct list_head *list)
+{
+	return prezero_used() ? list_last_entry(list, struct folio, lru) :
+				list_first_entry(list, struct folio, lru);
 }
 
 #else
@@ -66,12 +83,17 @@ static inline void hugetlb_zeroing_exit(struct hugetlb_zeroing *zeroing)
 {
 }
 
-static inline bool hugetlb_zero_part(struct hugetlb_zeroing *zeroing, int nid)
+static inline bool hugetlb_zero_some(struct hugetlb_zeroing *zeroing, int nid)
 {
 	return false;
 }
 
 static inline unsigned long hugetlb_zeroed_pages(int nid)
+{
+	return 0;
+}
+
+static inline unsigned long hugetlb_prezero_wrong(int nid)
 {
 	return 0;
 }
@@ -82,6 +104,15 @@ static inline void hugetlb_prezero_enqueue(struct hstate *h, struct folio *folio
 
 static inline void hugetlb_prezero_leave(struct folio *folio)
 {
+}
+
+static inline void hugetlb_prezero_remove(struct folio *folio)
+{
+}
+
+static inline struct folio *hugetlb_prezero_spare(struct list_head *list)
+{
+	return list_first_entry(list, struct folio, lru);
 }
 
 #endif

@@ -107,7 +107,7 @@ static bool prezero_on_battery;
 unsigned int prezero_order __read_mostly = 4;
 static unsigned int prezero_target = 100;
 static unsigned int prezero_budget = 100;
-static bool prezero_hugetlb = true;
+bool prezero_hugetlb __read_mostly = true;
 
 bool prezero_verify __read_mostly;
 module_param_named(verify, prezero_verify, bool, 0644);
@@ -369,12 +369,6 @@ static void prezero_release_cpu(void)
 		preempt_enable();
 }
 
-/* Does somebody want the CPU, even if a kernel that is preempted lazily waits? */
-static bool prezero_cpu_wanted(void)
-{
-	return need_resched() || test_thread_flag(TIF_NEED_RESCHED_LAZY);
-}
-
 /*
  * Clear what is not zeroed of a block that is in no free list, and mark it, up
  * to where somebody wants the CPU. Return: a poisoned page in it, or NULL
@@ -454,7 +448,7 @@ static bool prezero_one_block(struct prezero_node *node,
 			return true;
 	}
 	return READ_ONCE(prezero_hugetlb) && !prezero_suspended() &&
-	       hugetlb_zero_part(hugetlb, node->nid);
+	       hugetlb_zero_some(hugetlb, node->nid);
 }
 
 /* Free pages are out of reach on the lists of CPUs: get those of idle ones. */

@@ -20,12 +20,14 @@
 #include <linux/mmzone.h>
 #include <linux/page-flags.h>
 #include <linux/prezero.h>
+#include <linux/sched.h>
 #include <linux/vmstat.h>
 
 #ifdef CONFIG_PREZERO
 
 extern unsigned int prezero_order;
 extern bool prezero_verify;
+extern bool prezero_hugetlb;
 
 void prezero_take(struct page *page, unsigned int order, bool init);
 void __prezero_notify_free(int nid);
@@ -37,6 +39,12 @@ struct page *prezero_isolate_block(struct zone *zone, unsigned int min_order,
 				   unsigned long reserve, unsigned int *order);
 void prezero_putback_block(struct zone *zone, struct page *page,
 			   unsigned int order);
+
+/* Does somebody want the CPU, even if a kernel that is preempted lazily waits? */
+static inline bool prezero_cpu_wanted(void)
+{
+	return need_resched() || test_thread_flag(TIF_NEED_RESCHED_LAZY);
+}
 
 /* Are all pages of the free block that begins at @page zeroed? */
 static inline bool is_zeroed_block(const struct page *page)

@@ -9,6 +9,12 @@
 #define TEST_PAGES	BIT(TEST_ORDER)
 #define TEST_DIRT	0xa5
 
+/* Others use free memory, too. */
+#define TEST_TRIES	5
+
+/* How many pages of a list are looked at with its lock held. */
+#define TEST_LIST_PAGES	BIT(18)
+
 /* Pages that hold other than zeroes, so that it shows which were cleared. */
 static struct page *prezero_test_pages(struct kunit *test)
 {
@@ -121,26 +127,16 @@ static void prezero_list_test(struct kunit *test)
 	KUNIT_EXPECT_PTR_EQ(test, free_area_list(area, MIGRATE_MOVABLE, true), plain);
 }
 
-/* A block in two halves, of which one is zeroed, becomes one that is not, with marks. */
-static void prezero_isolate_test(struct kunit *test)
+/*
+ * A block in two halves, of which one is zeroed, becomes one that is not, with marks.
+ * Return: does it, or did somebody else take or clear it meanwhile?
+ */
+static bool prezero_test_halves(struct zone *zone, struct page *page, unsigned int order)
 {
-	void *near = kunit_kzalloc(test, 1, GFP_KERNEL);
-	unsigned int order, half, kept = 0, added = 0;
-	bool free, zeroed_alone, zeroed_merged;
-	struct page *page;
-	struct zone *zone;
+	unsigned int half = BIT(order - 1), kept = 0, added = 0;
+	bool alone;
 
-	KUNIT_ASSERT_NOT_NULL(test, near);
-	zone = page_zone(virt_to_page(near));
-	/* The marks outlive the test. */
-	if (!prezero_enabled)
-		kunit_skip(test, "prezero is off");
-	page = prezero_isolate_block(zone, TEST_ORDER, 0, &order);
-	if (!page)
-		kunit_skip(test, "no free block that is not zeroed");
-	KUNIT_EXPECT_FALSE(test, is_free_buddy_page(page));
 	prezero_forget(page, order);
-	half = BIT(order - 1);
 	debug_pagealloc_map_pages(page, half);
 	for (int i = 0; i < half; i++) {
 		prezero_clear_page(page_address(page + i));
@@ -150,25 +146,46 @@ static void prezero_isolate_test(struct kunit *test)
 	SetPageZeroedBlock(page);
 
 	prezero_putback_block(zone, page, order - 1);
-	zeroed_alone = PageZeroedBlock(page);
+	alone = PageZeroedBlock(page);
 	prezero_putback_block(zone, page + half, order - 1);
-	scoped_guard(spinlock_irqsave, &zone->lock) {
-		free = is_free_buddy_page(page) && is_free_buddy_page(page + half);
-		zeroed_merged = PageZeroedBlock(page);
-		for (int i = 0; i < half; i++) {
-			kept += PageZeroed(page + i);
-			added += PageZeroed(page + half + i);
-		}
+
+	guard(spinlock_irqsave)(&zone->lock);
+	for (int i = 0; i < half; i++) {
+		kept += PageZeroed(page + i);
+		added += PageZeroed(page + half + i);
 	}
-	if (!free)
-		kunit_skip(test, "the block was taken meanwhile");
-	KUNIT_EXPECT_TRUE(test, zeroed_alone);
-	KUNIT_EXPECT_FALSE(test, zeroed_merged);
-	KUNIT_EXPECT_EQ(test, kept, half);
-	KUNIT_EXPECT_EQ(test, added, 0);
+	return alone && !PageZeroedBlock(page) && kept == half && !added;
 }
 
-/* Return: pages without a mark in a list of zeroed blocks, or blocks in the wrong list */
+static void prezero_isolate_test(struct kunit *test)
+{
+	void *near = kunit_kzalloc(test, 1, GFP_KERNEL);
+	unsigned int order, tries;
+	struct zone *zone;
+
+	KUNIT_ASSERT_NOT_NULL(test, near);
+	zone = page_zone(virt_to_page(near));
+	for (tries = 0; tries < TEST_TRIES; tries++) {
+		struct page *page;
+
+		page = prezero_isolate_block(zone, TEST_ORDER, 0, &order);
+		if (!page)
+			kunit_skip(test, "no free block that is not zeroed");
+		KUNIT_EXPECT_FALSE(test, is_free_buddy_page(page));
+		if (order > pageblock_order + 1) {
+			prezero_putback_block(zone, page, order);
+			kunit_skip(test, "blocks are larger than two pageblocks");
+		}
+		if (prezero_test_halves(zone, page, order))
+			break;
+	}
+	KUNIT_EXPECT_LT(test, tries, TEST_TRIES);
+}
+
+/*
+ * Return: pages without a mark in a list of zeroed blocks, as far as there is time
+ * to look at them, or blocks in the wrong list
+ */
 static unsigned long prezero_test_list(struct list_head *list, unsigned int order,
 				       bool zeroed, unsigned long *nr)
 {
@@ -177,8 +194,9 @@ static unsigned long prezero_test_list(struct list_head *list, unsigned int orde
 
 	list_for_each_entry(page, list, buddy_list) {
 		wrong += PageZeroedBlock(page) != zeroed;
-		for (int i = 0; zeroed && i < BIT(order); i++)
-			wrong += !PageZeroed(page + i);
+		if (zeroed && *nr << order < TEST_LIST_PAGES)
+			for (int i = 0; i < BIT(order); i++)
+				wrong += !PageZeroed(page + i);
 		(*nr)++;
 	}
 	return wrong;
@@ -216,20 +234,27 @@ static void prezero_all_lists_test(struct kunit *test)
 	}
 }
 
-static int prezero_test_begin(struct kunit_suite *suite)
+/* The pages of hugetlb pools that are zeroed come first, and are as many as are counted. */
+static void prezero_pools_test(struct kunit *test)
 {
-	static_branch_inc(&prezero_key);
-	return 0;
+	int nid;
+
+	for_each_online_node(nid)
+		KUNIT_EXPECT_EQ_MSG(test, hugetlb_prezero_wrong(nid), 0, "node %d", nid);
 }
 
-static void prezero_test_end(struct kunit_suite *suite)
+/* Marks outlive who made them, so they are not made where they never were. */
+static int prezero_test_used(struct kunit *test)
 {
-	static_branch_dec(&prezero_key);
+	if (!prezero_used())
+		kunit_skip(test, "prezero was never on");
+	return 0;
 }
 
 /* With verify the marks on pages that hold dirt would be found out. */
 static int prezero_test_init(struct kunit *test)
 {
+	prezero_test_used(test);
 	if (READ_ONCE(prezero_verify))
 		kunit_skip(test, "prezero.verify is on");
 	return 0;
@@ -247,13 +272,12 @@ static struct kunit_case prezero_test_cases[] = {
 static struct kunit_case prezero_free_test_cases[] = {
 	KUNIT_CASE(prezero_isolate_test),
 	KUNIT_CASE(prezero_all_lists_test),
+	KUNIT_CASE(prezero_pools_test),
 	{}
 };
 
 static struct kunit_suite prezero_test_suite = {
 	.name = "prezero",
-	.suite_init = prezero_test_begin,
-	.suite_exit = prezero_test_end,
 	.init = prezero_test_init,
 	.test_cases = prezero_test_cases,
 };
@@ -261,6 +285,7 @@ static struct kunit_suite prezero_test_suite = {
 /* Of blocks of the page allocator itself, right also with verify. */
 static struct kunit_suite prezero_free_test_suite = {
 	.name = "prezero_free",
+	.init = prezero_test_used,
 	.test_cases = prezero_free_test_cases,
 };
 
