@@ -20,12 +20,12 @@
  * touch maps MIB, gets all of its pages in one way, checks that every word is
  * zero, writes every word, so that what it frees is not, and frees it. faults
  * touches MIB in THREADS threads at once. busy runs THREADS threads that count
- * to the same number each. idle sleeps. scatter uses MIB in pieces of all sizes
- * for a while, with pauses, frees half, and asks for the rest of the memory as
- * huge pages. run runs a program. stress touches memory again and again, in
- * THREADS threads, each an area of up to MIB, all ways but huge-1g in turn;
- * those of pools if there is one of 2 MiB pages, which must be large enough for
- * all threads.
+ * to the same number each, and on until all have. idle sleeps. scatter uses MIB
+ *in pieces of all sizes for a while, with pauses, frees half, and asks for the
+ *rest of the memory as huge pages. run runs a program. stress touches memory
+ *again and again, in THREADS threads, each an area of up to MIB, all ways but
+ *huge-1g in turn; those of pools if there is one of 2 MiB pages, which must be
+ *large enough for all threads.
  *
  * Results, times in ticks of the raw counter:
  *	zeroed.wait_ticks	how long wait took
@@ -78,8 +78,8 @@ enum {
 	MOST_THREADS = 64,
 	STEP_MS = 100,
 	QUIET = 5,
-	SETTLE_MS = 3000,
-	COUNT = 50000000,
+	SETTLE_MS = 10000,
+	COUNT = 200000000,
 	AREAS = 4096,
 	ROUNDS = 16384,
 	MOST_ORDER = 10
@@ -259,7 +259,7 @@ static struct toucher {
 	pthread_barrier_t *begin;
 	char *at;
 	size_t size, step;
-	uint64_t worst;
+	uint64_t first, last, worst;
 } touchers[MOST_THREADS];
 
 static void *touch_part(void *argument)
@@ -267,6 +267,7 @@ static void *touch_part(void *argument)
 	struct toucher *toucher = argument;
 
 	pthread_barrier_wait(toucher->begin);
+	toucher->first = counter();
 	for (size_t i = 0; i < toucher->size; i += toucher->step) {
 		uint64_t ticks = counter();
 
@@ -275,6 +276,7 @@ static void *touch_part(void *argument)
 		if (ticks > toucher->worst)
 			toucher->worst = ticks;
 	}
+	toucher->last = counter();
 	return NULL;
 }
 
@@ -283,12 +285,12 @@ static void faults(const char *key, const char *name, int threads, size_t size)
 	size_t part = size / (size_t)threads & ~(size_t)(HUGE - 1);
 	const struct kind *kind = kind_of(name);
 	pthread_barrier_t begin;
-	uint64_t ticks, worst = 0;
+	uint64_t first = UINT64_MAX, last = 0, worst = 0;
 	int fd;
 
 	if (kind->way != TOUCH || kind->file || kind->pool || !part)
 		fail("zeroed: faults");
-	pthread_barrier_init(&begin, NULL, (unsigned int)threads + 1);
+	pthread_barrier_init(&begin, NULL, (unsigned int)threads);
 	for (int i = 0; i < threads; i++) {
 		touchers[i] = (struct toucher){ .begin = &begin,
 						.at = map(kind, part, &fd),
@@ -298,17 +300,18 @@ static void faults(const char *key, const char *name, int threads, size_t size)
 				   &touchers[i]))
 			fail("zeroed: pthread_create");
 	}
-	pthread_barrier_wait(&begin);
-	ticks = counter();
-	for (int i = 0; i < threads; i++)
-		pthread_join(touchers[i].thread, NULL);
-	ticks = counter() - ticks;
 	for (int i = 0; i < threads; i++) {
+		pthread_join(touchers[i].thread, NULL);
+		if (touchers[i].first < first)
+			first = touchers[i].first;
+		if (touchers[i].last > last)
+			last = touchers[i].last;
 		if (touchers[i].worst > worst)
 			worst = touchers[i].worst;
 		munmap(touchers[i].at, part);
 	}
-	printf(RESULT "%s.ticks=%llu\n", key, (unsigned long long)ticks);
+	printf(RESULT "%s.ticks=%llu\n", key,
+	       (unsigned long long)(last - first));
 	printf(RESULT "%s.faults=%zu\n", key,
 	       part / kind->step * (size_t)threads);
 	printf(RESULT "%s.worst_ticks=%llu\n", key, (unsigned long long)worst);
@@ -346,9 +349,15 @@ static void await(void)
 	       number("/proc/vmstat", "nr_free_pages "));
 }
 
+static atomic_int counting;
+
+/* Nobody leaves a CPU idle before all are done. */
 static void *count(void *argument)
 {
 	for (volatile long i = 0; i < COUNT; i++)
+		;
+	counting--;
+	while (counting)
 		;
 	return argument;
 }
@@ -359,6 +368,7 @@ static void busy(const char *key, int threads)
 	pthread_t thread[MOST_THREADS];
 	uint64_t ticks;
 
+	counting = threads;
 	read_events(before);
 	ticks = counter();
 	for (int i = 0; i < threads; i++)
@@ -400,7 +410,12 @@ static void idle(const char *key, int seconds)
 {
 	long before;
 
-	/* What starting this program freed is cleared first. */
+	/*
+	 * What starting this program freed is cleared first, and what the lists
+	 * of CPUs give back, which takes them some seconds. To look takes
+	 * memory as well, which is kept for the next time.
+	 */
+	switches();
 	nap(SETTLE_MS);
 	before = switches();
 	nap(seconds * 1000L);
