@@ -74,6 +74,9 @@ WAYS = (
     _pinned("io_uring, 2 MiB", "thp", "io_uring"),
 )
 
+#: What a guest's memory is worth on the wall clock shows only once the host has backed it.
+BACKED = f"zeroed touch backed thp {MIB + 1024}"
+BACKED_POOL = f"zeroed touch backed huge-1g {MIB}"
 #: Those that are measured on the wall clock as well.
 TIMED = (
     *("touch, 4 KiB", "touch, 2 MiB", "MADV_POPULATE_WRITE", "hugetlb pool, 1 GiB"),
@@ -87,13 +90,14 @@ def a_page(
     """Return what a page of 4 KiB takes, in ticks: getting it, or giving it back if *freed*."""
     flavour, cmdline = KERNELS[kernel]
     folder = kernel.replace("=", "-").replace(" ", "-")
+    before = [BACKED_POOL if "huge-1g" in way.program else BACKED] if clock == "wall" else []
     found = kept(
         Wanted(
             f"prezero/{folder}" if clock == "exact" else f"prezero-{clock}/{folder}",
             flavour,
             way.memory,
             f"{way.cmdline} {cmdline}".strip(),
-            programs=("zeroed wait", way.program),
+            programs=(*before, "zeroed wait", way.program),
             config=way.config,
             arguments=way.arguments,
             clock=clock,

@@ -9,12 +9,14 @@ from rich.table import Table
 from flatboot import borrowed
 from flatboot.boot import Clock
 from flatboot.kept import Kept, Wanted
-from prezero import KERNELS, MEMORY, MIB
+from prezero import BACKED, KERNELS, MEMORY, MIB
 
 PAGE = 4096
 ENABLED = "/sys/kernel/mm/prezero/enabled"
 #: CPUs of guests with a busy task on each.
 BUSY = (1, 4)
+#: What a machine reports that has nothing else to do.
+IDLE = ("zeroed.most_ticks", "zeroed.free", "zeroed.all_free", "after.wakeups")
 CPUS = (1, 2, 4, 8)
 #: The kernels whose faults are compared.
 FAULTING = ("stock", "prezero=on")
@@ -56,23 +58,23 @@ def table(kept: Kept) -> Table:
             "zeroed idle after 10",
         )
         wanted = Wanted("prezero/price", "flatboot", MEMORY, cpus=cpus, programs=programs)
-        found = {key: int(value) for key, value in kept(wanted).results.items() if "." in key}
-        without, beside = (found[f"{key}.busy_ticks"] for key in ("without", "beside"))
-        on = "a CPU" if cpus == 1 else f"{cpus} CPUs"
+        results = kept(wanted).results
+        keys = ("without.busy_ticks", "beside.busy_ticks", *IDLE)
+        without, beside, most, free, all_free, wakeups = (int(results[key]) for key in keys)
+        on = "1 CPU" if cpus == 1 else f"{cpus} CPUs"
         made.add_row(
-            f"a busy task on each of {on} takes longer while there is something to clear",
+            f"{on}: a busy task on each takes longer while there is something to clear",
             f"{(beside / without - 1) * 100:.2f}%",
         )
         made.add_row(
-            f"instructions from idle, {on}, to 90% of {found['zeroed.all_free'] * PAGE / 2**30:.1f}"
-            " GiB zeroed",
-            f"{found['zeroed.most_ticks'] / 1e6:,.0f} M",
+            f"{on}: instructions from idle to 90% of {all_free * PAGE / 2**30:.1f} GiB zeroed",
+            f"{most / 1e6:,.0f} M",
         )
         made.add_row(
-            f"of free memory zeroed in the end, {on}",
-            f"{found['zeroed.free'] / found['zeroed.all_free'] * 100:.2f}%",
+            f"{on}: of free memory zeroed in the end",
+            f"{free / all_free * 100:.2f}%",
         )
-        made.add_row(f"wake-ups in ten idle seconds after that, {on}", str(found["after.wakeups"]))
+        made.add_row(f"{on}: wake-ups in ten idle seconds after that", str(wakeups))
     return made
 
 
@@ -80,7 +82,10 @@ def faults(kept: Kept) -> Table:
     """Return the faults of threads that touch memory at once, and the longest of them."""
     made = Table(
         title="Threads that touch 4 GiB at once",
-        caption="the CPUs take turns on the exact clock, so a rate is that of all of them together",
+        caption=(
+            "the CPUs take turns on the exact clock, so a rate is that of all of them together, and"
+            " the longest fault has turns of others in it"
+        ),
     )
     for title in ("pages", "CPUs"):
         made.add_column(title, justify="right")
@@ -128,7 +133,7 @@ def guest(kept: Kept) -> Table:
                 flavour,
                 MEMORY,
                 cmdline,
-                programs=("zeroed wait", f"zeroed run qemu {QEMU_GUEST}", "zeroed wait"),
+                programs=(BACKED, "zeroed wait", f"zeroed run qemu {QEMU_GUEST}", "zeroed wait"),
                 clock=clock,
                 files=tuple(files.items()),
             )
