@@ -780,6 +780,20 @@ static ssize_t prezero_store(unsigned int *setting, const char *buf, size_t coun
 	return count;
 }
 
+/* The same for what is on or off. */
+static ssize_t prezero_store_bool(bool *setting, const char *buf, size_t count)
+{
+	bool value;
+	int ret = kstrtobool(buf, &value);
+
+	if (ret)
+		return ret;
+	guard(mutex)(&prezero_lock);
+	WRITE_ONCE(*setting, value);
+	prezero_wake_all();
+	return count;
+}
+
 static ssize_t order_show(struct kobject *kobj, struct kobj_attribute *attr,
 			  char *buf)
 {
@@ -840,13 +854,7 @@ static ssize_t verify_show(struct kobject *kobj, struct kobj_attribute *attr,
 static ssize_t verify_store(struct kobject *kobj, struct kobj_attribute *attr,
 			    const char *buf, size_t count)
 {
-	bool verify;
-	int ret = kstrtobool(buf, &verify);
-
-	if (ret)
-		return ret;
-	WRITE_ONCE(prezero_verify, verify);
-	return count;
+	return prezero_store_bool(&prezero_verify, buf, count);
 }
 
 static ssize_t hugetlb_show(struct kobject *kobj, struct kobj_attribute *attr,
@@ -858,37 +866,29 @@ static ssize_t hugetlb_show(struct kobject *kobj, struct kobj_attribute *attr,
 static ssize_t hugetlb_store(struct kobject *kobj, struct kobj_attribute *attr,
 			     const char *buf, size_t count)
 {
-	bool hugetlb;
-	int ret = kstrtobool(buf, &hugetlb);
-
-	if (ret)
-		return ret;
-	guard(mutex)(&prezero_lock);
-	WRITE_ONCE(prezero_hugetlb, hugetlb);
-	prezero_wake_all();
-	return count;
+	return prezero_store_bool(&prezero_hugetlb, buf, count);
 }
 
-static ssize_t hugetlb_pages_show(struct kobject *kobj, struct kobj_attribute *attr,
-				  char *buf)
+static ssize_t prezero_show_sum(char *buf, unsigned long (*of_node)(int nid))
 {
 	unsigned long pages = 0;
 	int nid;
 
 	for_each_online_node(nid)
-		pages += hugetlb_zeroed_pages(nid);
+		pages += of_node(nid);
 	return sysfs_emit(buf, "%lu\n", pages);
 }
 
 static ssize_t free_pages_show(struct kobject *kobj, struct kobj_attribute *attr,
 			       char *buf)
 {
-	unsigned long pages = 0;
-	int nid;
+	return prezero_show_sum(buf, prezero_node_pages);
+}
 
-	for_each_online_node(nid)
-		pages += prezero_node_pages(nid);
-	return sysfs_emit(buf, "%lu\n", pages);
+static ssize_t hugetlb_pages_show(struct kobject *kobj, struct kobj_attribute *attr,
+				  char *buf)
+{
+	return prezero_show_sum(buf, hugetlb_zeroed_pages);
 }
 
 static struct kobj_attribute prezero_attr_enabled = __ATTR_RW(enabled);
