@@ -4,9 +4,10 @@
  *
  *	stray KEY PAGES SECONDS DEVICE
  *
- * Huge pages are used and freed again. After SECONDS, a word is written into as
- * many as PAGES of their pages that are free then. DEVICE is QEMU's "edu", by
- *its address such as 0000:00:04.0; its registers are in QEMU's docs/specs/edu.
+ * Huge pages are used and freed again. After SECONDS, a word is written into
+ * PAGES of their pages, 256 at most, or as many of those as are free then.
+ * DEVICE is QEMU's "edu", by its address such as 0000:00:04.0; its registers
+ * are in QEMU's docs/specs/edu.
  *
  * Result:
  *	KEY.written	pages that were written to
@@ -23,7 +24,7 @@
 #include "files.h"
 #include "guest.h"
 
-enum { PAGE = 4096, HUGE = 2 << 20, HUGE_PAGES = 64, MIDDLE = PAGE / 2 };
+enum { PAGE = 4096, HUGE = 2 << 20, HUGE_PAGES = 256, MIDDLE = PAGE / 2 };
 
 /* Bits of /proc/self/pagemap and /proc/kpageflags. */
 #define PFN_MASK ((1ULL << 55) - 1)
@@ -125,7 +126,8 @@ int main(int argc, char **argv)
 	*word = 0xdeadbeef;
 	transfer(registers, pfn_of(pagemap, word) * PAGE, BUFFER, 0);
 	nap(atol(argv[3]) * 1000);
-	for (int i = 0; i < HUGE_PAGES && written < atol(argv[2]); i++) {
+	/* From all over: what was cleared last is taken last. */
+	for (long i = 0; i < HUGE_PAGES; i += HUGE_PAGES / atol(argv[2])) {
 		if (!(entry(flags, KPAGEFLAGS, pfns[i]) & BUDDY))
 			continue;
 		transfer(registers, BUFFER, pfns[i] * PAGE + MIDDLE, TO_MEMORY);
