@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rich.table import Table
@@ -84,16 +85,21 @@ TIMED = (
 )
 
 
+def folder(kernel: str, clock: Clock = "exact") -> str:
+    """Return where records of *kernel* lie, one of ``KERNELS``."""
+    measured = "prezero" if clock == "exact" else f"prezero-{clock}"
+    return f"{measured}/{kernel.replace('=', '-').replace(' ', '-')}"
+
+
 def a_page(
     kept: Kept, kernel: str, way: Way, *, clock: Clock = "exact", freed: bool = False
 ) -> float:
     """Return what a page of 4 KiB takes, in ticks: getting it, or giving it back if *freed*."""
     flavour, cmdline = KERNELS[kernel]
-    folder = kernel.replace("=", "-").replace(" ", "-")
     before = [BACKED_POOL if "huge-1g" in way.program else BACKED] if clock == "wall" else []
     found = kept(
         Wanted(
-            f"prezero/{folder}" if clock == "exact" else f"prezero-{clock}/{folder}",
+            folder(kernel, clock),
             flavour,
             way.memory,
             f"{way.cmdline} {cmdline}".strip(),
@@ -108,49 +114,33 @@ def a_page(
     return int(found[f"{key}.free_ticks" if freed else f"{key}.ticks"]) / int(found[f"{key}.pages"])
 
 
-def _compared(made: Table, title: str, costs: dict[str, float]) -> None:
-    stock = costs["stock"]
-    made.add_row(
-        title,
-        *(
-            f"{cost:,.1f}" if kernel == "stock" else f"{cost:,.1f} ({_less(stock, cost)})"
-            for kernel, cost in costs.items()
-        ),
-    )
-
-
 def _less(stock: float, cost: float) -> str:
     return f"{stock / cost:.2f}" if stock < 100 * cost else f"{stock / cost:,.0f}"
 
 
-def table(kept: Kept) -> Table:
-    """Return instructions a page, for each way to get 8 GiB and each kernel."""
-    made = Table(
-        title="Instructions a page of 4 KiB to get 8 GiB of memory that reads as zero",
-        caption="one CPU; in brackets how many times fewer than stock",
-    )
+def _compared(kept: Kept, title: str, ways: Iterable[Way], *, freed: bool) -> Table:
+    made = Table(title=title, caption="one CPU; in brackets how many times fewer than stock")
     made.add_column("memory")
     for kernel in KERNELS:
         made.add_column(kernel, justify="right")
-    for way in WAYS:
-        _compared(made, way.title, {kernel: a_page(kept, kernel, way) for kernel in KERNELS})
+    for way in ways:
+        costs = {kernel: a_page(kept, kernel, way, freed=freed) for kernel in KERNELS}
+        stock = costs.pop("stock")
+        others = (f"{cost:,.1f} ({_less(stock, cost)})" for cost in costs.values())
+        made.add_row(way.title, f"{stock:,.1f}", *others)
     return made
+
+
+def table(kept: Kept) -> Table:
+    """Return instructions a page, for each way to get 8 GiB and each kernel."""
+    title = "Instructions a page of 4 KiB to get 8 GiB of memory that reads as zero"
+    return _compared(kept, title, WAYS, freed=False)
 
 
 def freeing(kept: Kept) -> Table:
     """Return instructions a page to give memory back, for each kernel."""
-    made = Table(
-        title="Instructions a page of 4 KiB to give 8 GiB back",
-        caption="one CPU; in brackets how many times fewer than stock",
-    )
-    made.add_column("memory")
-    for kernel in KERNELS:
-        made.add_column(kernel, justify="right")
-    for way in WAYS:
-        if way.config == "bench":
-            costs = {kernel: a_page(kept, kernel, way, freed=True) for kernel in KERNELS}
-            _compared(made, way.title, costs)
-    return made
+    ways = (way for way in WAYS if way.config == "bench")
+    return _compared(kept, "Instructions a page of 4 KiB to give 8 GiB back", ways, freed=True)
 
 
 def wall(kept: Kept) -> Table:

@@ -9,7 +9,7 @@ from rich.table import Table
 from flatboot import borrowed
 from flatboot.boot import Clock
 from flatboot.kept import Kept, Wanted
-from prezero import BACKED, KERNELS, MEMORY, MIB
+from prezero import BACKED, KERNELS, MEMORY, MIB, folder
 
 PAGE = 4096
 ENABLED = "/sys/kernel/mm/prezero/enabled"
@@ -129,7 +129,7 @@ def guest(kept: Kept) -> Table:
     for kernel, (flavour, cmdline) in KERNELS.items():
         for clock in clocks:
             wanted = Wanted(
-                f"prezero-guest-{clock}/{kernel.replace('=', '-').replace(' ', '-')}",
+                f"{folder(kernel, clock)}/guest",
                 flavour,
                 MEMORY,
                 cmdline,
