@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from flatboot import boot, splats
+from flatboot import arches, boot, cprogram, splats
 from flatboot.boot import Clock
 from flatboot.build import KernelImage
-from flatboot.machine import machine
+from flatboot.machine import Node, machine
 from flatboot.record import Record
 
 DEFERRED = "/sys/kernel/mm/deferred_init/"
@@ -28,7 +28,19 @@ QUIET = (
 )
 #: A debug kernel says all it has to say, and keeps it.
 DEBUG_CMDLINE = "ignore_loglevel log_buf_len=8M"
+#: Who adds deferred memory: the kernel, or an agent.
+ADDED_BY: dict[str, tuple[str, ...]] = {"kernel": (), "user": ("deferred-memd",)}
+_AGENT = Path(__file__).parents[2] / "agent" / "deferred-memd.c"
 _TIMEOUT_S = 1500.0
+
+
+def agent(arch: str = "x86_64") -> tuple[tuple[str, Path], ...]:
+    """Return deferred-memd as a file for the guest."""
+    compiler = f"{arches.load(arch).cross_compile}gcc"
+    flags = ["-static", "-O2", "-Wall", "-Wextra", "-Werror"]
+    program = cprogram.compiled(f"agent/{arch}", compiler, flags, _AGENT)
+    program.chmod(0o755)
+    return (("bin/deferred-memd", program),)
 
 
 @dataclass(frozen=True)
@@ -41,7 +53,7 @@ class Ask:
         programs: guest programs with their arguments.
         mode: value of deferred_init=, or None to leave it out.
         cpus: number of CPUs.
-        nodes: number of NUMA nodes.
+        nodes: number of NUMA nodes, or the nodes, which then say memory and CPUs.
         config: name of the kernel's config.
         cmdline: further parameters.
         clock: "exact", or "wall" where no cost is looked at: it takes a fifth of the time.
@@ -55,7 +67,7 @@ class Ask:
     programs: tuple[str, ...] = ()
     mode: str | None = None
     cpus: int = 1
-    nodes: int = 1
+    nodes: int | tuple[Node, ...] = 1
     config: str = "bench"
     cmdline: str = ""
     clock: Clock = "exact"

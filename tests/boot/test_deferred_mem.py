@@ -7,10 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
-from guests import BLOCKS, Ask, Guests, meminfo, vmstat, zones
+from guests import ADDED_BY, BLOCKS, Ask, Guests, agent, meminfo, vmstat, zones
 from monitors import monitor
 
-from flatboot import arches, cprogram
 from flatboot.record import Record
 
 FILES = "/sys/kernel/deferred_mem_init/"
@@ -34,16 +33,6 @@ WHERE = [
 ]
 #: The same, and all but the first only with the long tests.
 RARELY = [WHERE[0], pytest.param(*WHERE[1], marks=pytest.mark.long), *WHERE[2:]]
-AGENT = Path(__file__).parents[2] / "agent" / "deferred-memd.c"
-
-
-def agent(arch: str = "x86_64") -> tuple[tuple[str, Path], ...]:
-    """Return deferred-memd as a file for the guest."""
-    compiler = f"{arches.load(arch).cross_compile}gcc"
-    flags = ["-static", "-O2", "-Wall", "-Wextra", "-Werror"]
-    program = cprogram.compiled(f"agent/{arch}", compiler, flags, AGENT)
-    program.chmod(0o755)
-    return (("bin/deferred-memd", program),)
 
 
 def mib(record: Record, name: str = "zones") -> dict[tuple[int, str], int]:
@@ -77,6 +66,7 @@ def added(memory: str, cmdline: str, *programs: str, **more: object) -> Ask:
         ("movablecore=3G", 7, 3),
         ("kernelcore=8G deferred_mem.movablecore=8G", 8, 2),
         ("kernelcore=100%", 10, 0),
+        ("kernelcore=60% deferred_mem.movablecore=60%", 6, 4),
     ],
 )
 def test_zones_get_what_is_asked_for(
@@ -147,6 +137,8 @@ def test_nothing_to_add(guests: Guests, config: str, arch: str) -> None:
     ("junk", "message"),
     [
         ("kernelcore=110%", "deferred_mem.kernelcore=110%"),
+        ("movablecore=101%", "deferred_mem.movablecore=101%"),
+        ("kernelcore=-1G", "deferred_mem.kernelcore=-1G"),
         ("movablecore=lots", "deferred_mem.movablecore=lots"),
         ("timeout=soon", "deferred_mem.timeout=soon"),
     ],
@@ -162,10 +154,66 @@ def test_junk_is_named_and_ignored(
     assert all_there(record, 4)
 
 
-def test_a_mode_that_does_not_exist_is_off(guests: Guests) -> None:
-    record = guests(Ask("flatboot", "4G", (), clock="wall", cmdline="mem=2G deferred_mem.mode=now"))
+@pytest.mark.parametrize(("config", "arch"), RARELY)
+def test_a_mode_that_does_not_exist_is_off(guests: Guests, config: str, arch: str) -> None:
+    record = guests(
+        Ask(
+            "flatboot",
+            "4G",
+            (),
+            clock="wall",
+            cmdline="mem=2G deferred_mem.mode=now",
+            config=config,
+            arch=arch,
+        )
+    )
     assert any("deferred_mem.mode=now" in line for line in said(record))
     assert record.meminfo["MemTotal"] < 2 * 1024 * 1024
+
+
+@pytest.mark.parametrize("arch", HIDDEN)
+@pytest.mark.parametrize("limit", ["1M", "0", "lots"])
+def test_a_limit_that_is_next_to_nothing_is_a_block(guests: Guests, limit: str, arch: str) -> None:
+    """What is no size limits nothing on x86-64, and is nothing on arm64."""
+    record = guests(
+        Ask(
+            "flatboot",
+            "2G",
+            SHOW,
+            clock="wall",
+            cmdline=f"mem={limit} deferred_mem.mode=kernel",
+            arch=arch,
+        )
+    )
+    assert record.results["await.all"] == "ok"
+    nothing_hidden = limit != "1M" and arch == "x86_64"
+    assert bool(record.files["plan"].strip()) != nothing_hidden
+    # PCs lose some pages below 1 MiB, and the block before the hole.
+    assert 2046 - 128 <= sum(mib(record).values()) <= 2048
+
+
+@pytest.mark.parametrize(("config", "arch"), RARELY)
+def test_files_tell_what_there_is(guests: Guests, config: str, arch: str) -> None:
+    names = (
+        *("memblock_end_of_dram", "bootmem_end_of_dram", "deferred_kernelcore"),
+        *("deferred_movablecore", "missing", "state"),
+    )
+    record = guests(
+        added(
+            "4G",
+            "deferred_mem.mode=kernel deferred_mem.movablecore=25%",
+            AWAIT,
+            *(f"poke show {name} {FILES}{name}" for name in names),
+            config=config,
+            arch=arch,
+        )
+    )
+    shown = [record.files[name].strip() for name in names]
+    first = HIDDEN[arch]
+    # The firmware keeps the end of what lies below the hole.
+    assert int(shown[0], 16) in range(first // 2 - BLOCK, first + 1)
+    assert int(shown[1], 16) == first + 2048 * MIB
+    assert shown[2:] == [str(1536 * MIB), str(512 * MIB), "0", "complete"]
 
 
 @pytest.mark.parametrize("config", ["bench", "debug"])
@@ -253,15 +301,50 @@ def test_arm64(guests: Guests, mode: str, programs: tuple[str, ...]) -> None:
     assert not any("missing" in line and "0 MiB are" not in line for line in said(record))
 
 
-def test_without_an_agent_the_kernel_does_it(guests: Guests) -> None:
-    record = guests(added("4G", "deferred_mem.mode=auto"))
-    assert said(record)[0] == "there is no agent: adding the 2048 MiB that are missing"
-    assert mib(record)[0, "Normal"] == 2048
+@pytest.mark.parametrize(("config", "arch"), WHERE)
+@pytest.mark.parametrize(
+    ("mode", "why"),
+    [("auto", "there is no agent"), ("user deferred_mem.timeout=2", "the time is over")],
+)
+def test_without_an_agent_the_kernel_does_it(
+    guests: Guests, mode: str, why: str, config: str, arch: str
+) -> None:
+    record = guests(added("4G", f"deferred_mem.mode={mode}", config=config, arch=arch))
+    assert said(record)[0] == f"{why}: adding the 2048 MiB that are missing"
+    assert all_there(record, 4)
+
+
+@pytest.mark.parametrize(("config", "arch"), RARELY)
+def test_the_agent_leaves_alone_what_is_online(guests: Guests, config: str, arch: str) -> None:
+    first = HIDDEN[arch]
+    record = guests(
+        added(
+            "4G",
+            "deferred_mem.mode=user deferred_mem.movablecore=50%",
+            f"poke write first {FILES}add {first:#x}",
+            f"poke write movable {FILES}add {first + 1024 * MIB:#x}",
+            "deferred-memd",
+            "deferred-memd --json --plan",
+            "deferred-memd --status",
+            files=agent(arch),
+            config=config,
+            arch=arch,
+        )
+    )
+    assert record.results["write.first"] == record.results["write.movable"] == "ok"
+    assert "left to the kernel" not in record.console
+    assert not any("adding" in line for line in said(record))
+    plan = json.loads(next(line for line in record.console.splitlines() if line[:2] == '{"'))
+    assert [part["blocks"] for part in plan["ranges"]] == [0, 0]
+    assert mib(record)[0, "Movable"] == 1024
+    assert all_there(record, 4)
 
 
 #: What to call "unfaithful" with, why the kernel takes over, and what it then adds, in MiB.
 FAILURES = {
     "gone": ("the agent is gone", 1920),
+    "killed": ("the agent is gone", 1920),
+    "usurped": ("it is said to be done", 1792),
     "hung": ("the time is over", 1920),
     "lying": ("it is said to be done", 2048),
     "careless": ("it is said to be done", 2048),
@@ -303,18 +386,22 @@ def test_a_second_agent_is_refused(guests: Guests, config: str, arch: str) -> No
     assert all_there(record, 4)
 
 
-def test_zones_are_not_interleaved(guests: Guests) -> None:
+@pytest.mark.parametrize(("config", "arch"), RARELY)
+def test_zones_are_not_interleaved(guests: Guests, config: str, arch: str) -> None:
     """Normal memory behind movable memory is refused; what lies below stays as it is planned."""
+    first = HIDDEN[arch]
     record = guests(
         added(
             "4G",
             "deferred_mem.mode=user",
-            f"poke write movable {FILES}add {HIGH + BLOCK:#x}\\ movable",
-            f"poke write behind {FILES}add {HIGH + 2 * BLOCK:#x}\\ kernel",
-            f"poke write again {FILES}add {HIGH + BLOCK:#x}",
-            f"poke write odd {FILES}add {HIGH + 4096:#x}",
+            f"poke write movable {FILES}add {first + BLOCK:#x}\\ movable",
+            f"poke write behind {FILES}add {first + 2 * BLOCK:#x}\\ kernel",
+            f"poke write again {FILES}add {first + BLOCK:#x}",
+            f"poke write odd {FILES}add {first + 4096:#x}",
             f"poke write outside {FILES}add {2 * HIGH:#x}",
             f"poke write done {FILES}state done",
+            config=config,
+            arch=arch,
         )
     )
     assert record.results["write.movable"] == "ok"
@@ -322,12 +409,40 @@ def test_zones_are_not_interleaved(guests: Guests) -> None:
     assert record.results["write.again"] == "EEXIST"
     assert record.results["write.odd"] == record.results["write.outside"] == "EINVAL"
     assert any("only movable would be accepted" in line for line in said(record))
-    assert mib(record)[0, "Normal"] == 128
     assert mib(record)[0, "Movable"] == 1920
+    assert all_there(record, 4)
+
+
+@pytest.mark.parametrize(("config", "arch"), RARELY)
+def test_what_lies_below_normal_memory_becomes_normal(
+    guests: Guests, config: str, arch: str
+) -> None:
+    """It is planned to be movable, and an agent adds a block in the middle as normal memory."""
+    first = HIDDEN[arch]
+    record = guests(
+        added(
+            "4G",
+            "deferred_mem.mode=user deferred_mem.movablecore=100%",
+            f"poke write normal {FILES}add {first + 3 * BLOCK:#x}\\ kernel",
+            f"poke write below {FILES}add {first + BLOCK:#x}\\ movable",
+            f"poke write behind {FILES}add {first + 4 * BLOCK:#x}",
+            f"poke write done {FILES}state done",
+            config=config,
+            arch=arch,
+        )
+    )
+    assert record.results["write.normal"] == record.results["write.behind"] == "ok"
+    assert record.results["write.below"] == "EINVAL"
+    assert any("only kernel would be accepted" in line for line in said(record))
+    assert mib(record)[0, "Movable"] == 2048 - 4 * 128
+    assert all_there(record, 4)
 
 
 @pytest.mark.parametrize(("config", "arch"), WHERE)
-def test_memory_that_is_short_is_added_at_once(guests: Guests, config: str, arch: str) -> None:
+@pytest.mark.parametrize("shares", ["", " deferred_mem.movablecore=100%"])
+def test_memory_that_is_short_is_added_at_once(
+    guests: Guests, shares: str, config: str, arch: str
+) -> None:
     """Who needs more than boot has gets it, although the agent never comes."""
     record = guests(
         Ask(
@@ -335,7 +450,7 @@ def test_memory_that_is_short_is_added_at_once(guests: Guests, config: str, arch
             "3G",
             ("latency 1800", *SHOW),
             clock="wall",
-            cmdline="mem=512M deferred_mem.mode=user deferred_mem.timeout=600",
+            cmdline=f"mem=512M deferred_mem.mode=user deferred_mem.timeout=600{shares}",
             config=config,
             arch=arch,
         )
@@ -378,17 +493,22 @@ def test_allocations_that_fail(guests: Guests, times: int, missing: int, arch: s
 
 
 @pytest.mark.parametrize(("config", "arch"), WHERE)
-def test_added_blocks_go_offline_and_come_back(guests: Guests, config: str, arch: str) -> None:
+@pytest.mark.parametrize("mode", ADDED_BY)
+def test_added_blocks_go_offline_and_come_back(
+    guests: Guests, mode: str, config: str, arch: str
+) -> None:
     last = f"{BLOCKS}memory{(HIDDEN[arch] + 2048 * MIB) // BLOCK - 1}/"
     record = guests(
         added(
             "4G",
-            "deferred_mem.mode=kernel",
+            f"deferred_mem.mode={mode}",
+            *ADDED_BY[mode],
             AWAIT,
             f"poke write offline {last}state offline",
             "poke show less /proc/meminfo",
             f"poke write online {last}state online",
             "poke show again /proc/meminfo",
+            files=agent(arch),
             config=config,
             arch=arch,
         )
@@ -399,14 +519,18 @@ def test_added_blocks_go_offline_and_come_back(guests: Guests, config: str, arch
 
 
 @pytest.mark.parametrize(("config", "arch"), WHERE)
-def test_added_blocks_are_removed_and_come_back(guests: Guests, config: str, arch: str) -> None:
+@pytest.mark.parametrize("mode", ADDED_BY)
+def test_added_blocks_are_removed_and_come_back(
+    guests: Guests, mode: str, config: str, arch: str
+) -> None:
     """Also from the middle of what was added at once; its neighbours keep their place in the
     direct map, and all of it can be used when it is back."""
     block = HIDDEN[arch] + 5 * BLOCK
     record = guests(
         added(
             "3G",
-            "deferred_mem.mode=kernel deferred_mem.movablecore=100%",
+            f"deferred_mem.mode={mode} deferred_mem.movablecore=100%",
+            *ADDED_BY[mode],
             AWAIT,
             f"poke write odd {FILES}remove {block + 4096:#x}",
             f"poke write boot {FILES}remove {HIDDEN[arch] - BLOCK:#x}",
@@ -419,6 +543,7 @@ def test_added_blocks_are_removed_and_come_back(guests: Guests, config: str, arc
             f"poke write again {FILES}add {block:#x}",
             f"poke show found {FILES}missing",
             "churn 1 4k:1:80",
+            files=agent(arch),
             config=config,
             arch=arch,
         )
@@ -454,19 +579,28 @@ def test_nothing_is_removed_before_all_is_added(guests: Guests) -> None:
 )
 def test_threads_share_the_work(guests: Guests, config: str, arch: str) -> None:
     """Memory that they made together can be used; there are no more of them than CPUs."""
-    record = guests(
-        added(
-            "4G",
-            "deferred_mem.mode=kernel memory_hotplug.threads=99",
-            AWAIT,
-            "fill 4k 1 once",
-            cpus=4,
-            config=config,
-            arch=arch,
+    alone, shared = (
+        guests(
+            added(
+                "4G",
+                f"deferred_mem.mode=kernel memory_hotplug.threads={threads}"
+                " trace_event=workqueue:workqueue_execute_start",
+                AWAIT,
+                "poke show works /sys/kernel/tracing/trace",
+                *(["fill 4k 1 once"] if threads > 1 else []),
+                cpus=4,
+                config=config,
+                arch=arch,
+            )
         )
+        for threads in (1, 99)
     )
-    assert all_there(record, 4)
-    assert record.results["fill.bad_words"] == "0"
+    assert all_there(alone, 4) and all_there(shared, 4)
+    assert shared.results["fill.bad_words"] == "0"
+    # With pages of 64 KiB there is too little to share.
+    helpers = [record.files["works"].count("function mhp_help") for record in (alone, shared)]
+    assert helpers[0] == 0
+    assert (helpers[1] > 8) == (config not in PAGES)
 
 
 def test_steps_can_be_traced(guests: Guests) -> None:
@@ -487,18 +621,21 @@ def test_steps_can_be_traced(guests: Guests) -> None:
     assert {int(size, 16) for _, size in steps} == {512 * MIB}
 
 
-def test_suspend_to_idle(guests: Guests, tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", ADDED_BY)
+def test_suspend_to_idle(guests: Guests, tmp_path: Path, mode: str) -> None:
     """The power button wakes the machine; what was added is still there, and can be filled."""
     with monitor(tmp_path, "system_powerdown\n", every_s=3) as button:
         record = guests(
             added(
                 "3G",
-                "deferred_mem.mode=kernel",
+                f"deferred_mem.mode={mode}",
+                *ADDED_BY[mode],
                 AWAIT,
                 "poke show before /proc/meminfo",
                 "poke write sleep /sys/power/state freeze",
                 "poke show after /proc/meminfo",
                 "fill 4k 1 once",
+                files=agent(),
                 config="users",
                 arguments=button,
             )

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from guests import Ask, Guests, assert_no_splat, meminfo, zones
+from guests import ADDED_BY, Ask, Guests, agent, assert_no_splat, meminfo, zones
 from vmcore import PAGE, Core
 
 from flatboot import arches, boot, borrowed, initramfs
@@ -34,7 +34,7 @@ NOISE_KB = 16384
 CMDLINE = "console=ttyS0 quiet panic=-1 tsc=reliable reboot=t no_timer_check"
 CRASH_CMDLINE = f"{CMDLINE} nr_cpus=1 irqpoll"
 #: Half of MEMORY is added behind boot, and what user space keeps comes to lie there.
-DEFERRED = "mem=1G deferred_mem.mode=kernel deferred_mem.movablecore=100%"
+DEFERRED = "mem=1G deferred_mem.movablecore=100% deferred_mem.mode="
 ADDED = "poke await added /sys/kernel/deferred_mem_init/state complete"
 LOAD = {"kexec_load": "-c", "kexec_file_load": "-s"}
 _TIMEOUT_S = 1500.0
@@ -50,7 +50,7 @@ class Crash:
         load: the system call that loads the crash kernel.
         config: name of the kernel's config.
         stale: whether memory is full of what looks like struct pages before the kernel boots.
-        deferred: whether half of the memory is added by the kernel behind boot, as movable memory.
+        deferred: who adds half of the memory behind boot, as movable memory; "" for nobody.
     """
 
     flavour: str
@@ -58,7 +58,7 @@ class Crash:
     load: str = "kexec_file_load"
     config: str = "users"
     stale: bool = False
-    deferred: bool = False
+    deferred: str = ""
 
 
 @dataclass(frozen=True)
@@ -104,14 +104,15 @@ class Crashes:
         if crash.stale:
             arguments += stale_memory(folder / "stale")
         mode = f"deferred_init={crash.mode}" if crash.mode else ""
+        deferred = DEFERRED + crash.deferred if crash.deferred else ""
         copying = ["dump copy /proc/vmcore /dev/vda"]
         record = boot.boot(
             image,
             wanted,
             clock="wall",
-            cmdline=f"crashkernel=256M {DEFERRED if crash.deferred else mode}".strip(),
+            cmdline=f"crashkernel=256M {deferred or mode}".strip(),
             guest=[
-                *([ADDED] if crash.deferred else []),
+                *([*ADDED_BY[crash.deferred], ADDED] if crash.deferred else []),
                 f"dump keep {KEPT_MIB}",
                 f"dump log '{LOG_LINE}'",
                 load("-p", crash.load, f"{CRASH_CMDLINE} {mode}"),
@@ -119,7 +120,10 @@ class Crashes:
                 "dump crash",
             ],
             timeout_s=_TIMEOUT_S,
-            files=second_kernel(self._kernels(crash.flavour, "users"), copying, folder),
+            files={
+                **second_kernel(self._kernels(crash.flavour, "users"), copying, folder),
+                **dict(agent()),
+            },
             arguments=arguments,
         )
         before, after = re.split(r"^flatboot: panic=wanted\n", record.console, flags=re.MULTILINE)
@@ -333,8 +337,9 @@ def test_the_debug_kernel_is_dumped(crashes: Crashes) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("load", LOAD)
-def test_memory_added_behind_boot_is_dumped(crashes: Crashes, load: str) -> None:
-    dump = crashes(Crash("flatboot", mode=None, load=load, deferred=True))
+@pytest.mark.parametrize("mode", ADDED_BY)
+def test_memory_added_behind_boot_is_dumped(crashes: Crashes, mode: str, load: str) -> None:
+    dump = crashes(Crash("flatboot", mode=None, load=load, deferred=mode))
     check(dump)
     added = sum(
         np.count_nonzero(pages[:, 0] == MARK)
@@ -347,15 +352,23 @@ def test_memory_added_behind_boot_is_dumped(crashes: Crashes, load: str) -> None
 @pytest.mark.long
 @pytest.mark.parametrize("call", LOAD)
 @pytest.mark.parametrize("config", ["users", "debug"])
+@pytest.mark.parametrize("mode", ADDED_BY)
 def test_kexec_adds_the_memory_again(
-    kernels: Callable[[str, str], KernelImage], tmp_path: Path, config: str, call: str
+    kernels: Callable[[str, str], KernelImage], tmp_path: Path, mode: str, config: str, call: str
 ) -> None:
     """The next kernel finds what mem= hides from it, although this one had it all."""
-    stage = Stage(DEFERRED, (ADDED, "poke show zones /proc/zoneinfo"))
-    record = chain(kernels("flatboot", config), tmp_path, call, MEMORY, stage, stage)
+    first = Stage(DEFERRED + mode, (*ADDED_BY[mode], ADDED))
+    second = Stage(f"{DEFERRED}kernel", (ADDED, "poke show zones /proc/zoneinfo"))
+    record = chain(kernels("flatboot", config), tmp_path, call, MEMORY, first, second)
     assert record.results["await.added"] == "ok"
     # All of the second half but the last memory block, of which the firmware keeps a part.
-    assert zones(record.files["zones"])[0, "Movable"].present * PAGE == (1 << 30) - (1 << 27)
+    assert "deferred_mem: 896 MiB added in" in record.log
+    movable = zones(record.files["zones"]).get((0, "Movable"))
+    if call == "kexec_load":
+        # The image lies at the end of memory, and what is below it becomes normal.
+        assert movable is None and "so 896 MiB become normal" in record.log
+    else:
+        assert movable is not None and movable.present * PAGE == (1 << 30) - (1 << 27)
 
 
 @pytest.mark.long
@@ -390,7 +403,7 @@ def chain(
             "kexec -e -x",
         ],
         timeout_s=_TIMEOUT_S,
-        files=second_kernel(image, second.programs, folder),
+        files={**second_kernel(image, second.programs, folder), **dict(agent())},
     )
     assert_no_splat(record.console)
     assert record.console.count("flatboot: mark=") == 2

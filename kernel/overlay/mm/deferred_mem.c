@@ -17,7 +17,6 @@
 #include <linux/ctype.h>
 #include <linux/deferred_mem.h>
 #include <linux/init.h>
-#include <linux/kasan.h>
 #include <linux/kobject.h>
 #include <linux/kthread.h>
 #include <linux/list.h>
@@ -34,8 +33,10 @@
 #include <linux/range.h>
 #include <linux/sched.h>
 #include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
 #include <linux/sizes.h>
 #include <linux/sort.h>
+#include <linux/spinlock.h>
 #include <linux/string.h>
 #include <linux/suspend.h>
 #include <linux/sysfs.h>
@@ -55,6 +56,8 @@
 /* How long an agent may take to do it all, and, with mode=auto, to say it is there. */
 #define DEFERRED_MEM_TIMEOUT_S	30
 #define DEFERRED_MEM_ANNOUNCE_S	3
+/* How long who needs memory waits for the first of it: a slow machine takes a second. */
+#define DEFERRED_MEM_SHORT_S	5
 /* What cannot be added is tried so often, with seconds in between. */
 #define DEFERRED_MEM_TRIES	4
 
@@ -116,10 +119,17 @@ static struct task_struct *deferred_mem_task;
 static struct kobject *deferred_mem_kobj __ro_after_init;
 /* Room for what the first memory block needs, for when there is none left. */
 static LIST_HEAD(deferred_mem_spare);
+static DEFINE_SPINLOCK(deferred_mem_spare_lock);
+/* Who adds memory, with the lock held. */
+static struct task_struct *deferred_mem_adder;
 /* The thread waits here for its turn, and allocations for the thread. */
 static DECLARE_WAIT_QUEUE_HEAD(deferred_mem_waitq);
 static bool deferred_mem_urgent;
+/* Up to there what is planned as movable memory becomes normal; the thread's. */
+static u64 deferred_mem_normal_till;
+/* How often memory was added, and when it was last, in jiffies. */
 static atomic_long_t deferred_mem_steps = ATOMIC_LONG_INIT(0);
+static unsigned long deferred_mem_last_step;
 static struct deferred_mem_share deferred_mem_kernelcore __initdata;
 static struct deferred_mem_share deferred_mem_movablecore __initdata;
 static struct deferred_mem_range deferred_mem_ranges[DEFERRED_MEM_RANGES] __ro_after_init;
@@ -248,7 +258,8 @@ unsigned long __init deferred_mem_end_pfn(void)
  */
 phys_addr_t __init deferred_mem_limit(phys_addr_t limit)
 {
-	phys_addr_t start, end, cut = 0, left = limit;
+	/* Boot gets a memory block at least. */
+	phys_addr_t start, end, cut = 0, left = max_t(phys_addr_t, limit, 1);
 	struct memblock_region *region;
 	u64 i;
 
@@ -341,9 +352,11 @@ static void __init deferred_mem_add_blocks(u64 start, u64 end)
 			continue;
 		}
 		range = deferred_mem_end();
-		deferred_mem_hide(start, start + memory_block_size_bytes());
+		/* If there is no room for it, all of the rest is lost, and that is said. */
+		deferred_mem_hide(start, end);
 		if (range == deferred_mem_end())
 			return;
+		range->end = start + memory_block_size_bytes();
 		range->nid = nid;
 	}
 }
@@ -389,6 +402,27 @@ static u64 __init deferred_mem_share_bytes(const struct deferred_mem_share *shar
 	return share->percent ? mult_frac(size, share->value, 100) : share->value;
 }
 
+/*
+ * Normal memory that @bytes of added memory take: their struct pages, what KASAN keeps of
+ * each byte, and something for page tables and the extensions of struct pages.
+ */
+static u64 deferred_mem_room(u64 bytes)
+{
+	u64 map = PHYS_PFN(bytes) * sizeof(struct page);
+
+	if (IS_ENABLED(CONFIG_KASAN_GENERIC))
+		map += bytes >> 3;
+	return map + map / 4;
+}
+
+/* Boot shall not spend more than half of what it has on movable memory. */
+static u64 __init deferred_mem_room_needed(u64 size)
+{
+	u64 room = deferred_mem_room(size), free = PFN_PHYS(nr_free_pages()) / 2;
+
+	return room > free ? min(size, room - free) : 0;
+}
+
 /* How much of @size bytes is to be normal memory. */
 static u64 __init deferred_mem_kernel_bytes(u64 size)
 {
@@ -406,11 +440,44 @@ static u64 __init deferred_mem_kernel_bytes(u64 size)
 	return min(size, round_up(kernel, memory_block_size_bytes()));
 }
 
+/* Where the normal memory of a node ends that is there already. */
+static u64 deferred_mem_normal_end(int nid)
+{
+	struct zone *zones = NODE_DATA(nid)->node_zones;
+	unsigned long end_pfn = 0;
+
+	for (int i = 0; i < ZONE_MOVABLE; i++) {
+		if (populated_zone(zones + i))
+			end_pfn = max(end_pfn, zone_end_pfn(zones + i));
+	}
+	return PFN_PHYS(end_pfn);
+}
+
+/* Deferred bytes of a node below some address. */
+static u64 __init deferred_mem_below(int nid, u64 address)
+{
+	struct deferred_mem_range *range;
+	u64 bytes = 0;
+
+	for (range = deferred_mem_ranges; range < deferred_mem_end(); range++) {
+		if (range->nid == nid && range->start < address)
+			bytes += min(range->end, address) - range->start;
+	}
+	return bytes;
+}
+
 /* Make the lowest @kernel bytes of a node normal memory. */
 static void __init deferred_mem_split(int nid, u64 kernel)
 {
 	struct deferred_mem_range *range;
+	u64 below = deferred_mem_below(nid, round_up(deferred_mem_normal_end(nid),
+						     memory_block_size_bytes()));
 
+	if (kernel < below) {
+		pr_warn("node %d: movable memory cannot lie below normal memory, so %llu MiB become normal\n",
+			nid, below / SZ_1M);
+		kernel = below;
+	}
 	if (kernel && populated_zone(&NODE_DATA(nid)->node_zones[ZONE_MOVABLE])) {
 		pr_warn("node %d: normal memory cannot lie behind ZONE_MOVABLE, all becomes movable: use deferred_mem.movablecore=100%%\n",
 			nid);
@@ -425,11 +492,10 @@ static void __init deferred_mem_split(int nid, u64 kernel)
 }
 
 /* Each node gets its part of the normal memory, in whole blocks. */
-static void __init deferred_mem_plan(void)
+static void __init deferred_mem_share_out(u64 kernel)
 {
 	const u64 block = memory_block_size_bytes();
 	u64 size = deferred_mem_size(NUMA_NO_NODE);
-	u64 kernel = deferred_mem_kernel_bytes(size);
 	int nid;
 
 	for_each_node_state(nid, N_POSSIBLE) {
@@ -444,6 +510,21 @@ static void __init deferred_mem_plan(void)
 		kernel -= part;
 		size -= here;
 	}
+}
+
+static void __init deferred_mem_plan(void)
+{
+	u64 size = deferred_mem_size(NUMA_NO_NODE);
+	u64 kernel = deferred_mem_kernel_bytes(size);
+	u64 needed = min(size, round_up(deferred_mem_room_needed(size),
+					memory_block_size_bytes()));
+
+	if (kernel < needed) {
+		pr_warn("%llu MiB become normal: the rest needs room for its struct pages\n",
+			needed / SZ_1M);
+		kernel = needed;
+	}
+	deferred_mem_share_out(kernel);
 }
 
 /* Called before memblock goes. */
@@ -562,6 +643,17 @@ static bool deferred_mem_behind_movable(int nid, u64 end)
 	return populated_zone(zone) && zone->zone_start_pfn < PHYS_PFN(end);
 }
 
+/*
+ * What [start, end) can become so that its node has its normal memory below its
+ * movable memory: @wanted, if that is possible.
+ */
+static enum mmop deferred_mem_possible(int nid, u64 start, u64 end, enum mmop wanted)
+{
+	if (deferred_mem_behind_movable(nid, end))
+		return MMOP_ONLINE_MOVABLE;
+	return deferred_mem_normal_end(nid) > start ? MMOP_ONLINE_KERNEL : wanted;
+}
+
 /* Add what is missing of [start, end), and return how many bytes still are. */
 static u64 deferred_mem_add_step(int nid, u64 start, u64 end, enum mmop planned, bool last)
 {
@@ -570,17 +662,15 @@ static u64 deferred_mem_add_step(int nid, u64 start, u64 end, enum mmop planned,
 	int ret;
 
 	guard(mutex)(&deferred_mem_lock);
+	WRITE_ONCE(deferred_mem_adder, current);
 	/* An agent may have had other plans: then look at each block. */
-	if (planned == MMOP_ONLINE_MOVABLE || !deferred_mem_behind_movable(nid, end))
+	if (deferred_mem_possible(nid, start, end, planned) == planned)
 		deferred_mem_add(nid, start, end - start, planned);
 	for (at = start; at < end; at += block) {
-		enum mmop type = planned;
-
 		if (deferred_mem_block_online(at))
 			continue;
-		if (deferred_mem_behind_movable(nid, at + block))
-			type = MMOP_ONLINE_MOVABLE;
-		ret = deferred_mem_add_block(nid, at, type);
+		ret = deferred_mem_add_block(nid, at,
+					     deferred_mem_possible(nid, at, at + block, planned));
 		if (!ret)
 			continue;
 		missing += block;
@@ -588,30 +678,24 @@ static u64 deferred_mem_add_step(int nid, u64 start, u64 end, enum mmop planned,
 			pr_err("[mem %#010llx-%#010llx] cannot be added: %pe\n",
 			       at, at + block - 1, ERR_PTR(ret));
 	}
+	WRITE_ONCE(deferred_mem_adder, NULL);
 	trace_deferred_mem_step(nid, start, end - start, planned == MMOP_ONLINE_MOVABLE, missing);
 	return missing;
 }
 
-static unsigned long deferred_mem_map_bytes(void)
-{
-	return PHYS_PFN(memory_block_size_bytes()) * sizeof(struct page);
-}
-
 static unsigned int deferred_mem_spare_order(void)
 {
-	return min(get_order(deferred_mem_map_bytes()), MAX_PAGE_ORDER);
+	return min(get_order(PHYS_PFN(memory_block_size_bytes()) * sizeof(struct page)),
+		   MAX_PAGE_ORDER);
 }
 
-/* Its struct pages, as much for the rest, and what KASAN keeps of each byte. */
+/* As much again as the struct pages of the first memory block: it lies below the rest. */
 static void __init deferred_mem_alloc_spare(void)
 {
+	u64 bytes = deferred_mem_room(2 * memory_block_size_bytes()), got;
 	unsigned int order = deferred_mem_spare_order();
-	unsigned long bytes = 2 * deferred_mem_map_bytes(), got;
 	struct page *page;
 
-#ifdef CONFIG_KASAN_GENERIC
-	bytes += memory_block_size_bytes() >> KASAN_SHADOW_SCALE_SHIFT;
-#endif
 	for (got = 0; got < bytes; got += PAGE_SIZE << order) {
 		page = alloc_pages(GFP_KERNEL | __GFP_NOWARN, order);
 		if (!page)
@@ -620,17 +704,51 @@ static void __init deferred_mem_alloc_spare(void)
 	}
 }
 
-static void deferred_mem_free_spare(void)
+/* Return: was there any? */
+static bool deferred_mem_free_spare(void)
 {
 	struct page *page, *next;
+	LIST_HEAD(spare);
 
-	list_for_each_entry_safe(page, next, &deferred_mem_spare, lru) {
-		list_del(&page->lru);
+	scoped_guard(spinlock, &deferred_mem_spare_lock)
+		list_splice_init(&deferred_mem_spare, &spare);
+	if (list_empty(&spare))
+		return false;
+	list_for_each_entry_safe(page, next, &spare, lru)
 		__free_pages(page, deferred_mem_spare_order());
-	}
+	return true;
 }
 
-static u64 deferred_mem_add_range(int nid, u64 start, u64 end, enum mmop type, bool last)
+/* Memory was added: who waits for that looks for some. */
+static void deferred_mem_stepped(void)
+{
+	WRITE_ONCE(deferred_mem_last_step, jiffies);
+	atomic_long_inc(&deferred_mem_steps);
+	wake_up_all(&deferred_mem_waitq);
+}
+
+/*
+ * Movable memory has no room for the struct pages of what is added after it. If memory is
+ * short before there is any, as much as they need is better normal, from @start on.
+ */
+static void deferred_mem_more_normal(const struct deferred_mem_range *range, u64 start)
+{
+	const struct deferred_mem_range *behind;
+	u64 rest = range->end - start, till;
+
+	if (start < deferred_mem_normal_till ||
+	    populated_zone(&NODE_DATA(range->nid)->node_zones[ZONE_MOVABLE]))
+		return;
+	for (behind = range + 1; behind < deferred_mem_end(); behind++)
+		rest += behind->end - behind->movable;
+	till = start + round_up(deferred_mem_room(rest), memory_block_size_bytes());
+	deferred_mem_normal_till = min(till, range->end);
+	pr_info("[mem %#010llx-%#010llx] becomes normal: the rest needs room for its struct pages\n",
+		start, deferred_mem_normal_till - 1);
+}
+
+static u64 deferred_mem_add_range(const struct deferred_mem_range *range, u64 start, u64 end,
+				  enum mmop planned, bool last)
 {
 	const u64 block = memory_block_size_bytes();
 	u64 next, found, still, missing = 0;
@@ -638,15 +756,22 @@ static u64 deferred_mem_add_range(int nid, u64 start, u64 end, enum mmop type, b
 
 	for (; start < end; start = next) {
 		bool urgent = xchg(&deferred_mem_urgent, false);
+		enum mmop type = planned;
 
 		next = min(start + (urgent ? block : max_t(u64, block, DEFERRED_MEM_STEP)), end);
-		found = deferred_mem_missing(start, next);
 		/* Those who wait want a little soon, and have left nothing for its map. */
 		if (urgent) {
 			flags = memalloc_noreclaim_save();
 			deferred_mem_free_spare();
+			if (planned == MMOP_ONLINE_MOVABLE && !deferred_mem_block_online(start))
+				deferred_mem_more_normal(range, start);
 		}
-		still = found ? deferred_mem_add_step(nid, start, next, type, last) : 0;
+		if (start < deferred_mem_normal_till && deferred_mem_normal_till <= range->end) {
+			next = min(next, deferred_mem_normal_till);
+			type = MMOP_ONLINE_KERNEL;
+		}
+		found = deferred_mem_missing(start, next);
+		still = found ? deferred_mem_add_step(range->nid, start, next, type, last) : 0;
 		if (urgent)
 			memalloc_noreclaim_restore(flags);
 		missing += still;
@@ -654,8 +779,7 @@ static u64 deferred_mem_add_range(int nid, u64 start, u64 end, enum mmop type, b
 		if (urgent && still >= found)
 			WRITE_ONCE(deferred_mem_urgent, true);
 		if (still < found)
-			atomic_long_inc(&deferred_mem_steps);
-		wake_up_all(&deferred_mem_waitq);
+			deferred_mem_stepped();
 		/*
 		 * A task that woke up meanwhile gets its turn now: a kernel that is preempted
 		 * lazily would let it wait for the next tick, and has no cond_resched().
@@ -672,10 +796,10 @@ static u64 deferred_mem_add_all(bool last)
 	u64 missing = 0;
 
 	for (range = deferred_mem_ranges; range < deferred_mem_end(); range++)
-		missing += deferred_mem_add_range(range->nid, range->start, range->movable,
+		missing += deferred_mem_add_range(range, range->start, range->movable,
 						  MMOP_ONLINE_KERNEL, last);
 	for (range = deferred_mem_ranges; range < deferred_mem_end(); range++)
-		missing += deferred_mem_add_range(range->nid, range->movable, range->end,
+		missing += deferred_mem_add_range(range, range->movable, range->end,
 						  MMOP_ONLINE_MOVABLE, last);
 	return missing;
 }
@@ -693,8 +817,12 @@ static u64 deferred_mem_count_all_missing(void)
 
 static bool deferred_mem_agent_gone(void)
 {
+	struct task_struct *task;
+
 	guard(rcu)();
-	return !pid_task(READ_ONCE(deferred_mem_agent), PIDTYPE_TGID);
+	task = pid_task(READ_ONCE(deferred_mem_agent), PIDTYPE_TGID);
+	/* It may be dead and still there, if nobody waits for it. */
+	return !task || !atomic_read(&task->signal->live);
 }
 
 /* Why the agent has to leave it to the kernel; NULL as long as it has not. */
@@ -754,6 +882,7 @@ static int deferred_mem_thread(void *unused)
 	ktime_t began = ktime_get();
 	u64 found, missing;
 	unsigned int try;
+	bool urgent;
 
 	lock_device_hotplug();
 	found = deferred_mem_count_all_missing();
@@ -767,8 +896,13 @@ static int deferred_mem_thread(void *unused)
 		missing = deferred_mem_add_all(try == DEFERRED_MEM_TRIES);
 		if (!missing || try == DEFERRED_MEM_TRIES)
 			break;
-		/* For lack of memory, it may be: others give some back. */
-		schedule_timeout_idle(try * HZ);
+		/*
+		 * For lack of memory, it may be: others give some back. Who finds now that
+		 * memory is short does not wait for that.
+		 */
+		urgent = READ_ONCE(deferred_mem_urgent);
+		wait_event_idle_timeout(deferred_mem_waitq,
+					!urgent && READ_ONCE(deferred_mem_urgent), try * HZ);
 	}
 	scoped_guard(mutex, &deferred_mem_lock)
 		deferred_mem_set_state(missing ? DEFERRED_MEM_INCOMPLETE :
@@ -786,7 +920,7 @@ static int deferred_mem_thread(void *unused)
  *
  * Called before somebody is killed for memory.
  *
- * Context: process context with oom_lock held, may sleep, for a second at most: the
+ * Context: process context with oom_lock held, may sleep, for some seconds: the
  * caller may hold a lock that memory hotplug waits for.
  * Return: true if memory was added, so that it is worth another try.
  */
@@ -794,11 +928,16 @@ bool deferred_mem_short(void)
 {
 	long steps = atomic_long_read(&deferred_mem_steps);
 
-	if (!deferred_mem_task || READ_ONCE(deferred_mem_state) >= DEFERRED_MEM_COMPLETE)
+	if (!deferred_mem_task)
 		return false;
-	/* The thread itself, and who makes memory free, wait for nobody. */
-	if (current == deferred_mem_task || (current->flags & PF_MEMALLOC) ||
-	    tsk_is_oom_victim(current))
+	/* Who looked for memory before the last of it was there looks once more. */
+	if (READ_ONCE(deferred_mem_state) >= DEFERRED_MEM_COMPLETE)
+		return steps && time_before(jiffies, READ_ONCE(deferred_mem_last_step) + HZ / 10);
+	/* Who adds memory cannot wait for it, and needs little: that was kept. */
+	if (current == deferred_mem_task || current == READ_ONCE(deferred_mem_adder))
+		return deferred_mem_free_spare();
+	/* Who makes memory free waits for nobody. */
+	if ((current->flags & PF_MEMALLOC) || tsk_is_oom_victim(current))
 		return false;
 
 	if (!READ_ONCE(deferred_mem_urgent)) {
@@ -807,7 +946,8 @@ bool deferred_mem_short(void)
 	}
 	wait_event_killable_timeout(deferred_mem_waitq,
 				    atomic_long_read(&deferred_mem_steps) != steps ||
-				    READ_ONCE(deferred_mem_state) >= DEFERRED_MEM_COMPLETE, HZ);
+				    READ_ONCE(deferred_mem_state) >= DEFERRED_MEM_COMPLETE,
+				    DEFERRED_MEM_SHORT_S * HZ);
 	return atomic_long_read(&deferred_mem_steps) != steps;
 }
 
@@ -926,7 +1066,7 @@ static ssize_t add_store(struct kobject *kobj, struct kobj_attribute *attr,
 {
 	struct deferred_mem_range *range;
 	char zone[8] = "";
-	enum mmop type;
+	enum mmop type, possible;
 	u64 start, end;
 	int ret;
 
@@ -953,13 +1093,22 @@ static ssize_t add_store(struct kobject *kobj, struct kobj_attribute *attr,
 	if (deferred_mem_block_online(start))
 		return -EEXIST;
 	end = start + memory_block_size_bytes();
-	if (type == MMOP_ONLINE_KERNEL && deferred_mem_behind_movable(range->nid, end)) {
-		pr_warn("[mem %#010llx-%#010llx] lies behind movable memory of node %d: only movable would be accepted\n",
-			start, end - 1, range->nid);
+	possible = deferred_mem_possible(range->nid, start, end, type);
+	if (possible != type) {
+		bool movable = possible == MMOP_ONLINE_MOVABLE;
+
+		pr_warn("[mem %#010llx-%#010llx] lies %s memory of node %d: only %s would be accepted\n",
+			start, end - 1, movable ? "behind movable" : "below normal", range->nid,
+			movable ? "movable" : "kernel");
 		return -EINVAL;
 	}
+	WRITE_ONCE(deferred_mem_adder, current);
 	ret = deferred_mem_add_block(range->nid, start, type);
-	return ret ?: count;
+	WRITE_ONCE(deferred_mem_adder, NULL);
+	if (ret)
+		return ret;
+	deferred_mem_stepped();
+	return count;
 }
 
 static struct kobj_attribute add_attr = __ATTR_WO(add);

@@ -4,10 +4,16 @@
  *
  *	unfaithful gone ADDRESS		says that it is there, adds the memory
  *					block at ADDRESS, and ends
+ *	unfaithful killed ADDRESS	does the same, is killed, and nobody
+ *					waits for it; this call returns
+ *					meanwhile
  *	unfaithful hung ADDRESS		does the same, and stays; this call
  *					returns meanwhile
  *	unfaithful first ADDRESS	does the same, and then runs
  *					deferred-memd: second=its exit status
+ *	unfaithful usurped ADDRESS	does the same; another goes on although
+ *					it is refused, adds the block behind it
+ *					as movable memory, and says done
  *	unfaithful lying ADDRESS	says that it is there, and done
  *	unfaithful careless ADDRESS	adds that block to the wrong zone, takes
  *					it offline, and says that it is done
@@ -16,6 +22,8 @@
  *					says that it is done
  */
 #include <dirent.h>
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,19 +44,43 @@ static void add(const char *address, const char *zone)
 	put(FILES "add", text);
 }
 
+static unsigned long long block_size(void)
+{
+	return strtoull(text_of(BLOCKS "block_size_bytes"), NULL, 16);
+}
+
 static void offline(const char *address)
 {
-	unsigned long long size;
 	char path[128];
 
-	size = strtoull(text_of(BLOCKS "block_size_bytes"), NULL, 16);
 	snprintf(path, sizeof(path), BLOCKS "memory%llu/state",
-		 strtoull(address, NULL, 0) / size);
+		 strtoull(address, NULL, 0) / block_size());
 	put(path, "offline");
 }
 
+static void begin(const char *address)
+{
+	put(FILES "state", "user");
+	add(address, "kernel");
+}
+
+static void be_killed(const char *address)
+{
+	siginfo_t ended;
+	pid_t pid = fork();
+
+	if (!pid) {
+		begin(address);
+		raise(SIGKILL);
+	}
+	/* It stays a zombie. */
+	if (waitid(P_PID, (id_t)pid, &ended, WEXITED | WNOWAIT) ||
+	    ended.si_code != CLD_KILLED)
+		fail("waitid");
+}
+
 /* Whoever waits for this call is not to wait for the process that stays. */
-static void stay(const char *address)
+static void stay(void (*do_first)(const char *address), const char *address)
 {
 	int ready[2];
 	char byte;
@@ -61,13 +93,26 @@ static void stay(const char *address)
 			exit(1);
 		return;
 	}
-	put(FILES "state", "user");
-	add(address, "kernel");
+	do_first(address);
 	if (write(ready[1], "", 1) != 1)
 		fail("pipe");
 	/* The guest ends before that. */
 	nap(3600 * 1000);
 	exit(0);
+}
+
+static void usurp(const char *address)
+{
+	int fd = open(FILES "state", O_WRONLY);
+	char behind[32];
+
+	if (write(fd, "user", 4) >= 0 || errno != EBUSY)
+		fail("a second agent");
+	close(fd);
+	snprintf(behind, sizeof(behind), "%#llx",
+		 strtoull(address, NULL, 0) + block_size());
+	add(behind, "movable");
+	put(FILES "state", "done");
 }
 
 static void run_another(void)
@@ -119,13 +164,17 @@ int main(int argc, char **argv)
 	const char *how = argc == 3 ? argv[1] : "";
 
 	if (!strcmp(how, "gone")) {
-		put(FILES "state", "user");
-		add(argv[2], "kernel");
+		begin(argv[2]);
+	} else if (!strcmp(how, "killed")) {
+		stay(be_killed, argv[2]);
 	} else if (!strcmp(how, "hung")) {
-		stay(argv[2]);
+		stay(begin, argv[2]);
 	} else if (!strcmp(how, "first")) {
-		stay(argv[2]);
+		stay(begin, argv[2]);
 		run_another();
+	} else if (!strcmp(how, "usurped")) {
+		stay(begin, argv[2]);
+		usurp(argv[2]);
 	} else if (!strcmp(how, "lying")) {
 		put(FILES "state", "user");
 		put(FILES "state", "done");
