@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import statistics
 from dataclasses import dataclass
 
@@ -20,7 +19,8 @@ RUNS = 7
 AWAIT = "poke await all /sys/kernel/deferred_mem_init/state complete"
 #: Where memory begins that mem=2G hides.
 HIDDEN = {"x86_64": 1 << 32, "arm64": 0xC000_0000}
-#: The agent of these is a program that adds block by block; the kernel waits for it.
+#: A program adds the blocks, or some and then has the kernel do it: so /init, which writes to the
+#: console of boot, is not in the way of the second CPU.
 WAITING = f"mem={LEFT} deferred_mem.mode=user"
 
 
@@ -41,46 +41,44 @@ WAYS = {
         "stock, block by block": Way("stock", "probe", f"mem={LEFT}", by_blocks=True),
         "flatboot, block by block": Way("flatboot", "probe", f"mem={LEFT}", by_blocks=True),
         "the driver, 1 thread": Way(
-            "flatboot", "bench", f"{DEFERRED} memory_hotplug.threads=1", by_blocks=False
+            "flatboot", "bench", f"{WAITING} memory_hotplug.threads=1", by_blocks=False
         ),
-        "the driver, 2 threads": Way("flatboot", "bench", DEFERRED, by_blocks=False),
+        "the driver, 2 threads": Way("flatboot", "bench", WAITING, by_blocks=False),
     },
     "arm64": {
         "block by block, 1 thread": Way(
             "flatboot", "bench", f"{WAITING} memory_hotplug.threads=1", by_blocks=True
         ),
         "the driver, 1 thread": Way(
-            "flatboot", "bench", f"{DEFERRED} memory_hotplug.threads=1", by_blocks=False
+            "flatboot", "bench", f"{WAITING} memory_hotplug.threads=1", by_blocks=False
         ),
-        "the driver, 2 threads": Way("flatboot", "bench", DEFERRED, by_blocks=False),
+        "the driver, 2 threads": Way("flatboot", "bench", WAITING, by_blocks=False),
     },
 }
 
 
 def added_ms(record: Record) -> float:
     """Return milliseconds that it took to add the memory, of a boot on the wall clock."""
-    ticks = record.results.get("blocks.ticks")
-    if ticks:
-        return int(ticks) * 1e3 / int(record.results["counter_hz"])
-    return float(re.findall(r"MiB added in (\d+) ms", record.log)[0])
+    return int(record.results["blocks.ticks"]) * 1e3 / int(record.results["counter_hz"])
 
 
 def boot(kept: Kept, arch: str, name: str, memory: str, run: int) -> Record:
     """Return a boot of *arch* that adds memory the way *name*; on the exact clock if *run* is 0.
 
     On the wall clock the host has made all of the memory ready before: otherwise most of the time
-    is its own, for the first touch of each page of the memory map.
+    is its own, for the first touch of each page of the memory map. And the kernel says little: the
+    emulated console takes its time.
     """
     way = WAYS[arch][name]
     whole = f"memory-backend-ram,id=whole,size={memory},prealloc=on"
     hidden = units.size(memory) - units.size(LEFT)
-    program = f"blocks {HIDDEN[arch]:#x} {hidden >> 20}" if way.by_blocks else AWAIT
+    program = f"blocks {HIDDEN[arch]:#x} {hidden >> 20}{'' if way.by_blocks else ' kernel'}"
     return kept(
         Wanted(
             f"adding/{name.replace(',', '').replace(' ', '-')}",
             way.flavour,
             memory,
-            way.cmdline,
+            f"quiet {way.cmdline}" if run else way.cmdline,
             cpus=2 if run else 1,
             programs=(program,),
             config=way.config,
@@ -96,8 +94,9 @@ def boot(kept: Kept, arch: str, name: str, memory: str, run: int) -> Record:
 def table(kept: Kept) -> Table:
     """Return how much sooner all memory is online, on the wall clock."""
     made = Table(
-        title=f"Time to add 10 of {MEMORY[:-1]} GiB, as one zone, on the wall clock; 2 CPUs",
-        caption=f"medians of {RUNS} boots of each, in turn; in brackets the least and the most",
+        title=f"Time to add 9.5 of {MEMORY[:-1]} GiB, as one zone, on the wall clock; 2 CPUs",
+        caption=f"medians of {RUNS} boots of each, in turn; in brackets the least and the most;"
+        " half a GiB was added before",
     )
     for column in ("machine", "how", "time", "as fast"):
         made.add_column(column, justify="right" if column in ("time", "as fast") else "left")
