@@ -19,6 +19,8 @@ PACKAGES = {
     "busybox": "busybox-static",
     "dmesg": "util-linux",
     "gzip": "gzip",
+    "hugeadm": "libhugetlbfs-bin",
+    "hugectl": "libhugetlbfs-bin",
     "kexec": "kexec-tools",
     "killall": "psmisc",
     "makedumpfile": "makedumpfile",

@@ -12,7 +12,9 @@ from flatboot import atomic, paths
 from flatboot.errors import FlatbootError
 
 
-def compiled(place: str, compiler: str, flags: Sequence[str], source: Path) -> Path:
+def compiled(
+    place: str, compiler: str, flags: Sequence[str], source: Path, headers: Sequence[Path] = ()
+) -> Path:
     """Return what *compiler* makes of *source* and the headers beside it, compiled at most once.
 
     Args:
@@ -21,17 +23,19 @@ def compiled(place: str, compiler: str, flags: Sequence[str], source: Path) -> P
         compiler: its name.
         flags: all options but the output.
         source: the one C file.
+        headers: what it includes besides.
 
     Raises:
         FlatbootError: the compiler is missing or refuses the program.
     """
     digest = hashlib.sha256(repr((_version(compiler), list(flags))).encode())
-    for path in (source, *sorted(source.parent.glob("*.h"))):
+    for path in (source, *sorted(source.parent.glob("*.h")), *headers):
         digest.update(path.read_bytes())
     final = paths.cache() / f"{place}-{digest.hexdigest()[:16]}"
     if not final.exists():
         with atomic.new_file(final) as temporary:
             _run([compiler, *flags, "-o", str(temporary), str(source)])
+        final.chmod(0o755)
     return final
 
 

@@ -43,6 +43,14 @@ GROUPS = {
         *("damon:damos_tried_regions.py", "damon:damon_nr_regions.py"),
     ),
 }
+#: Parameters of both kernels, and of ours, where a group is run once more with them: the pool of
+#: boot is not built when the tests begin.
+POOLS = {
+    "hugetlb": (
+        "hugepages=300 hugepagesz=1G hugepages=1",
+        "deferred_init=lazy hugetlb_deferred=on",
+    ),
+}
 #: What a guest of the lab cannot run, or what says nothing there, and why.
 NOT_RUN = {
     "mm:ksft_hmm.sh": "needs the module test_hmm, and guests have no modules",
@@ -95,11 +103,20 @@ def by_chance(name: str) -> bool:
     return any(re.search(pattern, name) for pattern in LUCK)
 
 
-def differences(kernels: Kernels, group: str) -> set[str]:
-    """Return in what a boot of each kernel differs: results, and what ours alone complains of."""
-    ours = run(kernels, "flatboot", group, "deferred_init=lazy")
-    stock = run(kernels, "stock", group)
-    assert ours.meminfo["Deferred"] > 2 << 20
+def differences(
+    kernels: Kernels, group: str, both: str = "", mode: str = "deferred_init=lazy"
+) -> set[str]:
+    """Return in what a boot of each kernel differs: results, and what ours alone complains of.
+
+    Args:
+        kernels: builds them.
+        group: of GROUPS.
+        both: parameters of both kernels.
+        mode: parameters of ours besides.
+    """
+    ours = run(kernels, "flatboot", group, f"{both} {mode}")
+    stock = run(kernels, "stock", group, both)
+    assert ours.meminfo["Deferred"] > (1 << 20 if both else 2 << 20)
     wanted, found = (kernel_selftests.results(record.files["printed"]) for record in (stock, ours))
     assert len([name for name in wanted if name.startswith("selftests: ")]) >= len(GROUPS[group])
     assert "ok" in wanted.values()
@@ -119,6 +136,14 @@ def test_same_results_as_stock(kernels: Kernels, group: str) -> None:
     """Some tests give up after a while, so what a second try does not show is luck."""
     found = differences(kernels, group)
     assert not found or not found & differences(kernels, group)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(8 * BOOT_S)
+@pytest.mark.parametrize("group", POOLS)
+def test_same_results_with_a_pool_that_is_not_built(kernels: Kernels, group: str) -> None:
+    found = differences(kernels, group, *POOLS[group])
+    assert not found or not found & differences(kernels, group, *POOLS[group])
 
 
 def test_every_test_is_run_or_known_not_to_be() -> None:

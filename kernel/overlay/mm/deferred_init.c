@@ -32,6 +32,9 @@
  *			     or writes its head for crash dumps, and sets it again
  *	    0         0      its struct pages may be read
  *
+ * A holder (struct deferred_holder) may set whole blocks aside at boot: they are
+ * pending, neither free nor unclaimed, and it initialises them when it wants to.
+ *
  * There is no lock: the claim is one atomic operation, and the work is done with
  * interrupts as the caller has them. Somebody who is interrupted in the middle
  * of a block keeps nobody from claiming the next one.
@@ -123,12 +126,15 @@ static const char * const deferred_init_modes[] = {
  * @unclaimed: a set bit for each free block that nobody works on yet
  * @pending: a set bit for each block with struct pages that must not be read
  * @reserved: a set bit for each block that is reserved, and was pending once
+ * @held: a set bit for each block that a holder has set aside and not initialised
  * @next: next map; maps of the same node follow each other
  * @cursor: blocks below are hardly ever unclaimed
- * @remaining: number of blocks that are not in the free lists yet
+ * @remaining: number of blocks that are not in the free lists yet, or held
+ * @nr_held: of these, blocks that are held
  * @busy: of these, blocks that are not pending any more
  * @available: free pages of the zone when the deferred_init thread looked last
  * @reserved_lock: held while a reserved block is initialised
+ * @held_lock: held while held blocks are given back
  *
  * Found under rcu_read_lock(), or with deferred_maps_rwsem held.
  */
@@ -140,12 +146,15 @@ struct deferred_map {
 	unsigned long	*unclaimed;
 	unsigned long	*pending;
 	unsigned long	*reserved;
+	unsigned long	*held;
 	struct deferred_map *next;
 	unsigned long	cursor ____cacheline_aligned_in_smp;
 	atomic_long_t	remaining;
+	atomic_long_t	nr_held;
 	atomic_t	busy;
 	unsigned long	available;
 	raw_spinlock_t	reserved_lock;
+	raw_spinlock_t	held_lock;
 };
 
 DEFINE_STATIC_KEY_FALSE(deferred_init_key);
@@ -153,6 +162,7 @@ EXPORT_SYMBOL_GPL(deferred_init_key);
 
 static enum deferred_init_mode deferred_init_mode __ro_after_init;
 static struct deferred_map __rcu *deferred_maps;
+static const struct deferred_holder *deferred_holder __ro_after_init;
 /* Held for reading by threads that work through a map, to free them: write. */
 static DECLARE_RWSEM(deferred_maps_rwsem);
 /* Maps that have blocks left, and one for boot, until the thread runs. */
@@ -210,13 +220,19 @@ static unsigned long deferred_claim(struct deferred_map *map,
 	}
 }
 
+/* Blocks that are free, and not in the free lists yet. */
+static long deferred_nr_free(const struct deferred_map *map)
+{
+	return atomic_long_read(&map->remaining) - atomic_long_read(&map->nr_held);
+}
+
 static unsigned long deferred_claim_next(struct deferred_map *map)
 {
 	unsigned long start = READ_ONCE(map->cursor);
 	unsigned long block = deferred_claim(map, start, map->nr_blocks);
 
-	/* deferred_init_mark() may have given one back that was passed by. */
-	if (block >= map->nr_blocks && atomic_long_read(&map->remaining)) {
+	/* deferred_init_mark() or a holder may have given one back that was passed by. */
+	if (block >= map->nr_blocks && deferred_nr_free(map) > 0) {
 		start = 0;
 		block = deferred_claim(map, start, map->nr_blocks);
 	}
@@ -443,6 +459,14 @@ static void deferred_init_block_memmap(unsigned long pfn)
 	deferred_init_memmap(pfn_to_page(pfn + MAX_ORDER_NR_PAGES - 1));
 }
 
+/* Some blocks are done, and with them perhaps all. */
+static void deferred_init_count_done(struct deferred_map *map, long nr)
+{
+	if (atomic_long_sub_and_test(nr, &map->remaining) &&
+	    atomic_dec_and_test(&deferred_maps_left))
+		deferred_init_request(DEFERRED_REQUEST_FINISH);
+}
+
 /*
  * Initialise the struct pages of a claimed block and hand it to the buddy
  * allocator. The caller holds rcu_read_lock(), so that whoever waits for a block
@@ -485,9 +509,7 @@ static void deferred_init_block(struct deferred_map *map, unsigned long block,
 
 	/* Pairs with atomic_read_acquire() in deferred_map_state(). */
 	atomic_dec_return_release(&map->busy);
-	if (atomic_long_dec_and_test(&map->remaining) &&
-	    atomic_dec_and_test(&deferred_maps_left))
-		deferred_init_request(DEFERRED_REQUEST_FINISH);
+	deferred_init_count_done(map, 1);
 }
 
 static struct deferred_map *zone_deferred_map(struct zone *zone)
@@ -606,7 +628,7 @@ bool __deferred_init_wait(gfp_t gfp_mask, const struct alloc_context *ac)
 				continue;
 			map = zone_deferred_map(zone);
 			/* A zone with unclaimed blocks was left out for another reason. */
-			if (map && atomic_long_read(&map->remaining) &&
+			if (map && deferred_nr_free(map) > 0 &&
 			    bitmap_empty(map->unclaimed, map->nr_blocks))
 				busy = true;
 		}
@@ -639,6 +661,25 @@ bool __deferred_init_zone_pending(struct zone *zone, unsigned long pfn)
 {
 	guard(rcu)();
 	return deferred_map_pending(zone_deferred_map(zone), pfn);
+}
+
+/**
+ * deferred_init_zone_held - has a holder set the block of @pfn aside?
+ * @zone: the zone of @pfn
+ * @pfn: a pfn that was pending
+ *
+ * Context: any.
+ * Return: true if it is neither free nor initialised.
+ */
+bool deferred_init_zone_held(struct zone *zone, unsigned long pfn)
+{
+	struct deferred_map *map;
+
+	guard(rcu)();
+	map = zone_deferred_map(zone);
+	return map && pfn >= map->base_pfn &&
+	       deferred_pfn_block(map, pfn) < map->nr_blocks &&
+	       test_bit(deferred_pfn_block(map, pfn), map->held);
 }
 
 bool __deferred_init_pending(unsigned long pfn)
@@ -751,6 +792,9 @@ void deferred_init_range(unsigned long start_pfn, unsigned long nr_pages)
 	if (state == DEFERRED_RANGE_DONE)
 		return;
 	if (state == DEFERRED_RANGE_PENDING) {
+		/* What a holder gives back while it is asked is free, and pending. */
+		if (deferred_holder)
+			deferred_holder->init_range(start_pfn, end_pfn);
 		guard(rwsem_read)(&deferred_maps_rwsem);
 		for (map = deferred_first_map(); map; map = map->next)
 			deferred_init_map_range(map, start_pfn, end_pfn);
@@ -879,6 +923,8 @@ static int deferred_init_start_threads(struct workqueue_struct *wq)
 
 static void deferred_init_free_map(struct deferred_map *map)
 {
+	if (map->held)
+		free_pages_exact(map->held, map->bytes);
 	if (map->reserved)
 		free_pages_exact(map->reserved, map->bytes);
 	if (map->pending)
@@ -922,23 +968,24 @@ static void deferred_init_reserved_rest(void)
 
 #ifdef CONFIG_CRASH_DUMP
 /* Make the head of a pending block, and it alone, that of a free one. */
-static void deferred_init_mark(struct deferred_map *map, unsigned long block)
+static void deferred_init_mark_head(struct deferred_map *map, unsigned long block)
 {
 	unsigned long pfn = deferred_block_pfn(map, block);
-	struct page template, *page = pfn_to_page(pfn);
+	struct page *page = pfn_to_page(pfn);
 
-	__init_single_page(&template, pfn, zone_idx(map->zone), zone_to_nid(map->zone));
-	set_page_count(&template, 0);
-	set_page_private(&template, MAX_PAGE_ORDER);
-	__SetPageBuddy(&template);
-	INIT_LIST_HEAD(&template.buddy_list);
+	__init_single_page(page, pfn, zone_idx(map->zone), zone_to_nid(map->zone));
+	set_page_count(page, 0);
+	set_page_private(page, MAX_PAGE_ORDER);
+	__SetPageBuddy(page);
+}
 
+static void deferred_init_mark(struct deferred_map *map, unsigned long block)
+{
 	/* Allocations pass it by meanwhile: let that be for a moment only. */
 	guard(preempt)();
 	if (!test_and_clear_bit(block, map->unclaimed))
 		return;
-	memcpy(page, &template, sizeof(*page));
-	INIT_LIST_HEAD(&page->buddy_list);
+	deferred_init_mark_head(map, block);
 	/* Who claims it next writes the page anew, and must do so after this. */
 	smp_mb__before_atomic();
 	set_bit(block, map->unclaimed);
@@ -972,6 +1019,14 @@ int deferred_init_crash_prepare(void)
 	for (map = deferred_first_map(); map; map = map->next) {
 		for_each_set_bit(block, map->unclaimed, map->nr_blocks) {
 			deferred_init_mark(map, block);
+			cond_resched();
+		}
+		/* A huge page of a pool that nobody has had holds nothing either. */
+		for_each_set_bit(block, map->held, map->nr_blocks) {
+			scoped_guard(raw_spinlock_irqsave, &map->held_lock) {
+				if (test_bit(block, map->held))
+					deferred_init_mark_head(map, block);
+			}
 			cond_resched();
 		}
 	}
@@ -1099,6 +1154,9 @@ int deferred_init_complete(void)
 		return 0;
 	if (IS_ERR(deferred_init_task))
 		return PTR_ERR(deferred_init_task);
+	/* First: what is held may become free meanwhile, and be left to the threads. */
+	if (deferred_holder)
+		deferred_holder->init_range(0, ULONG_MAX);
 	ret = deferred_init_start_threads(NULL);
 	if (ret)
 		return ret;
@@ -1115,6 +1173,28 @@ bool __meminit deferred_init_wanted(void)
 {
 	/* Scratch memory, free but MIGRATE_CMA, would need its own care. */
 	return deferred_init_mode != DEFERRED_MODE_WAIT && !is_kho_boot();
+}
+
+/**
+ * deferred_init_set_holder - let blocks be set aside
+ * @holder: who does it; there is one
+ *
+ * Context: early boot, before deferred_init_setup().
+ */
+void __init deferred_init_set_holder(const struct deferred_holder *holder)
+{
+	deferred_holder = holder;
+}
+
+/**
+ * deferred_init_threads_wanted - is what boot leaves behind to be done by threads?
+ *
+ * Context: any.
+ * Return: true with deferred_init=background.
+ */
+bool deferred_init_threads_wanted(void)
+{
+	return deferred_init_mode == DEFERRED_MODE_BACKGROUND;
 }
 
 /* Whole blocks that boot allocated and never frees. */
@@ -1364,8 +1444,10 @@ static struct deferred_map * __init deferred_init_alloc_map(struct zone *zone)
 	map->unclaimed = deferred_init_alloc(pgdat, map->bytes);
 	map->pending = deferred_init_alloc(pgdat, map->bytes);
 	map->reserved = deferred_init_alloc(pgdat, map->bytes);
+	map->held = deferred_init_alloc(pgdat, map->bytes);
 	raw_spin_lock_init(&map->reserved_lock);
-	if (map->unclaimed && map->pending && map->reserved)
+	raw_spin_lock_init(&map->held_lock);
+	if (map->unclaimed && map->pending && map->reserved && map->held)
 		return map;
 
 	deferred_init_free_map(map);
@@ -1475,6 +1557,191 @@ static void __init deferred_init_reserved_used(void)
 	}
 }
 
+static void __init deferred_init_set_held(struct deferred_map *map, unsigned long block,
+					  unsigned long nr)
+{
+	bitmap_set(map->held, block, nr);
+	atomic_long_add(nr, &map->nr_held);
+}
+
+/**
+ * deferred_init_hold - set blocks of a zone's free memory aside
+ * @zone: the zone
+ * @leave: leave this many blocks free, the first of them
+ * @want: set at most this many aside
+ * @fn: called with each run of them
+ *
+ * They stay part of managed_pages, and are not free any more.
+ *
+ * Context: a holder's setup().
+ * Return: the number of blocks that @fn took.
+ */
+unsigned long __init deferred_init_hold(struct zone *zone, unsigned long leave,
+					unsigned long want, deferred_hold_fn fn)
+{
+	struct deferred_map *map = rcu_dereference_raw(zone->deferred_map);
+	unsigned long start, end, skipped, nr = 0;
+	long nr_pages;
+
+	if (!map)
+		return 0;
+	for_each_set_bitrange(start, end, map->unclaimed, map->nr_blocks) {
+		skipped = min(leave, end - start);
+		leave -= skipped;
+		start += skipped;
+		if (nr == want)
+			break;
+		if (start == end)
+			continue;
+		end = min(end, start + want - nr);
+		if (!fn(zone, deferred_block_pfn(map, start), end - start))
+			break;
+		bitmap_clear(map->unclaimed, start, end - start);
+		deferred_init_set_held(map, start, end - start);
+		nr += end - start;
+	}
+	nr_pages = nr * MAX_ORDER_NR_PAGES;
+	mod_zone_page_state(zone, NR_DEFERRED, -nr_pages);
+	mod_zone_page_state(zone, NR_FREE_PAGES, -nr_pages);
+	mod_zone_page_state(zone, NR_FREE_PAGES_BLOCKS, -nr_pages);
+	return nr;
+}
+
+/**
+ * deferred_init_first_pfn - from where on can memory of a zone be held?
+ * @zone: the zone
+ *
+ * Context: a holder's setup().
+ * Return: the first pfn that the zone's map covers, ULONG_MAX if there is no map.
+ */
+unsigned long __init deferred_init_first_pfn(struct zone *zone)
+{
+	struct deferred_map *map = rcu_dereference_raw(zone->deferred_map);
+
+	return map ? map->base_pfn : ULONG_MAX;
+}
+
+/**
+ * deferred_init_hold_reserved - set aside what boot allocated
+ * @zone: the zone
+ * @pfn: pfn of a block of it, in memory that is reserved and marked NOINIT
+ * @nr: number of blocks
+ *
+ * The memory becomes part of managed_pages. What the zone's map does not cover is
+ * initialised as memory in use.
+ *
+ * Context: a holder's setup().
+ * Return: does the map cover all of it, so that it can be given back?
+ */
+bool __init deferred_init_hold_reserved(struct zone *zone, unsigned long pfn, unsigned long nr)
+{
+	struct deferred_map *map = rcu_dereference_raw(zone->deferred_map);
+	unsigned long end_pfn = pfn + nr * MAX_ORDER_NR_PAGES;
+	unsigned long first_pfn = pfn;
+	unsigned long block;
+
+	atomic_long_add(end_pfn - pfn, &zone->managed_pages);
+	totalram_pages_add(end_pfn - pfn);
+	for (; pfn < end_pfn && (!map || pfn < map->base_pfn); pfn += MAX_ORDER_NR_PAGES)
+		deferred_init_block_pages(zone, pfn, DEFERRED_PAGE_USED);
+	if (pfn >= end_pfn)
+		return false;
+	block = deferred_pfn_block(map, pfn);
+	nr = (end_pfn - pfn) / MAX_ORDER_NR_PAGES;
+	bitmap_set(map->pending, block, nr);
+	deferred_init_set_held(map, block, nr);
+	if (atomic_long_fetch_add(nr, &map->remaining) == 0)
+		atomic_inc(&deferred_maps_left);
+	deferred_nr_pages += end_pfn - pfn;
+	return pfn == first_pfn;
+}
+
+/**
+ * deferred_init_held_begin - start to initialise held blocks
+ * @zone: the zone
+ * @pfn: pfn of the first
+ * @nr: number of blocks
+ *
+ * The caller has made sure that nobody else does, and calls deferred_init_held_end()
+ * when all struct pages can be read. Meanwhile no crash kernel is prepared for.
+ *
+ * Context: process context, may sleep.
+ */
+void deferred_init_held_begin(struct zone *zone, unsigned long pfn, unsigned long nr)
+{
+	down_read(&deferred_maps_rwsem);
+	accept_memory(PFN_PHYS(pfn), nr * MAX_ORDER_NR_PAGES * PAGE_SIZE);
+	for (; nr; nr--, pfn += MAX_ORDER_NR_PAGES)
+		deferred_init_block_memmap(pfn);
+}
+
+/**
+ * deferred_init_held_end - held blocks are initialised
+ * @zone: the zone
+ * @pfn: pfn of the first
+ * @nr: number of blocks
+ * @item: DEFERRED_INIT_DEMAND or DEFERRED_INIT_BACKGROUND, to count them
+ *
+ * Context: process context.
+ */
+void deferred_init_held_end(struct zone *zone, unsigned long pfn, unsigned long nr,
+			    enum vm_event_item item)
+{
+	struct deferred_map *map;
+	unsigned long done = 0;
+
+	/* Held ones keep the map; the last may end it. */
+	scoped_guard(rcu) {
+		map = zone_deferred_map(zone);
+		for (; map && nr; nr--, pfn += MAX_ORDER_NR_PAGES) {
+			unsigned long block = deferred_pfn_block(map, pfn);
+
+			if (pfn < map->base_pfn)
+				continue;
+			scoped_guard(raw_spinlock_irqsave, &map->held_lock)
+				__clear_bit(block, map->held);
+			/* Pairs with test_bit_acquire() in deferred_map_pending(). */
+			clear_bit_unlock(block, map->pending);
+			done++;
+		}
+		if (done) {
+			atomic_long_sub(done, &map->nr_held);
+			count_vm_events(item, done * MAX_ORDER_NR_PAGES);
+			deferred_init_count_done(map, done);
+		}
+	}
+	up_read(&deferred_maps_rwsem);
+}
+
+/**
+ * deferred_init_release - make held blocks free memory
+ * @zone: the zone
+ * @pfn: pfn of the first
+ * @nr: number of blocks, all of which the zone's map covers
+ *
+ * Context: any.
+ */
+void deferred_init_release(struct zone *zone, unsigned long pfn, unsigned long nr)
+{
+	long nr_pages = nr * MAX_ORDER_NR_PAGES;
+	struct deferred_map *map;
+	unsigned long block;
+
+	guard(rcu)();
+	map = zone_deferred_map(zone);
+	block = deferred_pfn_block(map, pfn);
+	/* Whoever claims one takes it off these counts. */
+	mod_zone_page_state(zone, NR_DEFERRED, nr_pages);
+	mod_zone_page_state(zone, NR_FREE_PAGES, nr_pages);
+	mod_zone_page_state(zone, NR_FREE_PAGES_BLOCKS, nr_pages);
+	atomic_long_sub(nr, &map->nr_held);
+	/* Who marks a held block for crash dumps is done with it before it is free. */
+	scoped_guard(raw_spinlock_irqsave, &map->held_lock)
+		bitmap_clear(map->held, block, nr);
+	for (; nr; nr--, block++)
+		set_bit(block, map->unclaimed);
+}
+
 /**
  * deferred_init_setup - take over what early boot left uninitialised
  *
@@ -1531,6 +1798,8 @@ void __init deferred_init_setup(void)
 		for (pfn = range->start_pfn; pfn < range->end_pfn; pfn += MAX_ORDER_NR_PAGES)
 			deferred_init_fill_reserved(pfn);
 	}
+	if (deferred_holder)
+		deferred_holder->setup();
 	for_each_node_state(nid, N_MEMORY)
 		NODE_DATA(nid)->first_deferred_pfn = ULONG_MAX;
 	if (deferred_reserved)

@@ -27,6 +27,21 @@ enum deferred_page_kind {
 	DEFERRED_PAGE_FREE,
 };
 
+/**
+ * struct deferred_holder - who sets blocks aside, to initialise them itself
+ * @setup: called at boot, when the blocks are known, to set some aside
+ * @init_range: initialise all blocks in a range of pfns that are held, and return
+ *	when they, and those that others of its kind are at, are initialised or
+ *	given back; may sleep
+ */
+struct deferred_holder {
+	void (*setup)(void);
+	void (*init_range)(unsigned long start_pfn, unsigned long end_pfn);
+};
+
+/* Takes note of a run of blocks; false if it cannot. */
+typedef bool (*deferred_hold_fn)(struct zone *zone, unsigned long pfn, unsigned long nr);
+
 #ifdef CONFIG_DEFERRED_INIT_ON_DEMAND
 
 /* At most this many tables are zeroed on demand. */
@@ -47,12 +62,25 @@ void __init deferred_init_setup(void);
 void deferred_zero_finish(void);
 bool __init deferred_init_late(void);
 
+void __init deferred_init_set_holder(const struct deferred_holder *holder);
+unsigned long __init deferred_init_hold(struct zone *zone, unsigned long leave,
+					unsigned long want, deferred_hold_fn fn);
+unsigned long __init deferred_init_first_pfn(struct zone *zone);
+bool __init deferred_init_hold_reserved(struct zone *zone, unsigned long pfn,
+					unsigned long nr);
+void deferred_init_held_begin(struct zone *zone, unsigned long pfn, unsigned long nr);
+void deferred_init_held_end(struct zone *zone, unsigned long pfn, unsigned long nr,
+			    enum vm_event_item item);
+void deferred_init_release(struct zone *zone, unsigned long pfn, unsigned long nr);
+bool deferred_init_threads_wanted(void);
+
 void __deferred_init_reserve(struct zone *zone, unsigned int order,
 			     unsigned int alloc_flags);
 bool __deferred_init_grow(struct zone *zone, unsigned int alloc_flags);
 bool __deferred_init_wait(gfp_t gfp_mask, const struct alloc_context *ac);
 void deferred_init_range(unsigned long start_pfn, unsigned long nr_pages);
 bool __deferred_init_zone_pending(struct zone *zone, unsigned long pfn);
+bool deferred_init_zone_held(struct zone *zone, unsigned long pfn);
 
 /**
  * deferred_init_run - how many struct pages to write in one go
@@ -225,6 +253,11 @@ static inline void deferred_init_reserve(struct zone *zone, unsigned int order,
 
 static inline bool deferred_init_zone_pending(struct zone *zone,
 					      unsigned long pfn)
+{
+	return false;
+}
+
+static inline bool deferred_init_zone_held(struct zone *zone, unsigned long pfn)
 {
 	return false;
 }

@@ -9,7 +9,10 @@
  */
 #include <linux/hugetlb.h>
 #include <linux/mm.h>
+#include <linux/padata.h>
+#include <linux/sched/signal.h>
 #include <linux/sizes.h>
+#include "hugetlb_deferred.h"
 #include "hugetlb_prezero.h"
 #include "prezero.h"
 
@@ -22,16 +25,16 @@
 /* What each thread is at. */
 static LIST_HEAD(hugetlb_zeroings);
 
-/* Zeroed pages in the pools of each node, in base pages; under hugetlb_lock. */
-static unsigned long hugetlb_nr_zeroed[MAX_NUMNODES];
+/* Zeroed pages of each size in the pools of each node; under hugetlb_lock. */
+static unsigned long hugetlb_nr_zeroed[HUGE_MAX_HSTATE][MAX_NUMNODES];
 
 static void hugetlb_add_zeroed(struct folio *folio, int n)
 {
-	int nid = folio_nid(folio);
+	unsigned long *nr;
 
 	lockdep_assert_held(&hugetlb_lock);
-	WRITE_ONCE(hugetlb_nr_zeroed[nid],
-		   hugetlb_nr_zeroed[nid] + n * folio_nr_pages(folio));
+	nr = &hugetlb_nr_zeroed[hstate_index(folio_hstate(folio))][folio_nid(folio)];
+	WRITE_ONCE(*nr, *nr + n);
 }
 
 /* Nobody may be at work on @folio any more. */
@@ -131,8 +134,8 @@ void hugetlb_zero_user(struct folio *folio, unsigned long addr_hint)
 	folio_zero_user(folio, addr_hint);
 }
 
-/* A free folio of a node that is not zeroed, nor about to be, or NULL */
-static struct folio *hugetlb_not_zeroed(int nid)
+/* A free folio that is not zeroed, nor about to be, of @only or of all sizes; or NULL */
+static struct folio *hugetlb_not_zeroed(struct hstate *only, int nid)
 {
 	struct hstate *h;
 
@@ -140,6 +143,8 @@ static struct folio *hugetlb_not_zeroed(int nid)
 	for_each_hstate(h) {
 		struct folio *folio;
 
+		if (only && h != only)
+			continue;
 		list_for_each_entry_reverse(folio, &h->hugepage_freelists[nid], lru) {
 			/* Before these there are none but zeroed ones. */
 			if (folio_test_hugetlb_zeroed(folio))
@@ -152,10 +157,10 @@ static struct folio *hugetlb_not_zeroed(int nid)
 	return NULL;
 }
 
-static bool hugetlb_zeroing_begin(struct hugetlb_zeroing *zeroing, int nid)
+static bool hugetlb_zeroing_begin(struct hugetlb_zeroing *zeroing, struct hstate *only, int nid)
 {
 	guard(spinlock_irq)(&hugetlb_lock);
-	WRITE_ONCE(zeroing->folio, hugetlb_not_zeroed(nid));
+	WRITE_ONCE(zeroing->folio, hugetlb_not_zeroed(only, nid));
 	zeroing->done = 0;
 	if (zeroing->folio)
 		folio_set_hugetlb_zeroing(zeroing->folio);
@@ -176,7 +181,7 @@ static void hugetlb_zeroing_end(struct hugetlb_zeroing *zeroing)
 		return;
 	WRITE_ONCE(zeroing->folio, NULL);
 	folio_clear_hugetlb_zeroing(folio);
-	if (folio_test_hwpoison(folio))
+	if (folio_test_hwpoison(folio) || zeroing->done < folio_size(folio))
 		return;
 	folio_set_hugetlb_zeroed(folio);
 	list_move(&folio->lru,
@@ -207,13 +212,15 @@ static bool hugetlb_zero_part(struct hugetlb_zeroing *zeroing)
  * @zeroing: what the thread that calls is at
  * @nid: the node whose pools it sees to
  *
+ * If all of them are cleared it builds one that was not built yet, to clear it next.
+ *
  * Context: process context; takes hugetlb_lock.
  * Return: false if there is nothing to clear.
  */
 bool hugetlb_zero_some(struct hugetlb_zeroing *zeroing, int nid)
 {
-	if (!READ_ONCE(zeroing->folio) && !hugetlb_zeroing_begin(zeroing, nid))
-		return false;
+	if (!READ_ONCE(zeroing->folio) && !hugetlb_zeroing_begin(zeroing, NULL, nid))
+		return hugetlb_deferred_build_one(NULL, nid);
 	for (size_t done = 0; done < HUGETLB_ZERO_ROUND; done += HUGETLB_ZERO_PART) {
 		if (!hugetlb_zero_part(zeroing)) {
 			hugetlb_zeroing_end(zeroing);
@@ -234,7 +241,132 @@ bool hugetlb_zero_some(struct hugetlb_zeroing *zeroing, int nid)
  */
 unsigned long hugetlb_zeroed_pages(int nid)
 {
-	return READ_ONCE(hugetlb_nr_zeroed[nid]);
+	unsigned long pages = 0;
+	struct hstate *h;
+
+	for_each_hstate(h)
+		pages += READ_ONCE(hugetlb_nr_zeroed[hstate_index(h)][nid]) *
+			 pages_per_huge_page(h);
+	return pages;
+}
+
+/**
+ * hugetlb_unzeroed - how many free pages of a pool are not zeroed
+ * @h: the hstate
+ * @nid: the node, or NUMA_NO_NODE for all
+ *
+ * Pages that were not built yet are not zeroed either.
+ *
+ * Context: process context; takes hugetlb_lock.
+ * Return: huge pages.
+ */
+unsigned long hugetlb_unzeroed(struct hstate *h, int nid)
+{
+	unsigned long *zeroed = hugetlb_nr_zeroed[hstate_index(h)];
+	unsigned long nr;
+
+	guard(spinlock_irq)(&hugetlb_lock);
+	if (nid != NUMA_NO_NODE)
+		return h->free_huge_pages_node[nid] - zeroed[nid];
+	nr = h->free_huge_pages;
+	for_each_online_node(nid)
+		nr -= zeroed[nid];
+	return nr;
+}
+
+/**
+ * struct hugetlb_zero_request - pages of a pool that somebody wants zeroed now
+ * @h: the pool
+ * @left: how many nobody has begun with
+ * @task: a signal of this task ends it
+ */
+struct hugetlb_zero_request {
+	struct hstate		*h;
+	atomic_long_t		left;
+	struct task_struct	*task;
+};
+
+/* Return: is there more to clear of the folio? */
+static bool hugetlb_zero_request_part(struct hugetlb_zero_request *request,
+				      struct hugetlb_zeroing *zeroing)
+{
+	cond_resched();
+	return !signal_pending(request->task) && hugetlb_zero_part(zeroing);
+}
+
+/* Find a page of a node to clear, or build one. */
+static bool hugetlb_zero_request_begin(struct hugetlb_zero_request *request,
+				       struct hugetlb_zeroing *zeroing, int nid)
+{
+	if (atomic_long_dec_if_positive(&request->left) < 0)
+		return false;
+	do {
+		if (hugetlb_zeroing_begin(zeroing, request->h, nid))
+			return true;
+	} while (hugetlb_deferred_build_one(request->h, nid));
+	/* For another node to see to */
+	atomic_long_inc(&request->left);
+	return false;
+}
+
+/* Clear pages of a node until the request is met, here or elsewhere. */
+static void hugetlb_zero_request_node(struct hugetlb_zero_request *request, int nid)
+{
+	struct hugetlb_zeroing zeroing;
+
+	hugetlb_zeroing_init(&zeroing);
+	while (hugetlb_zero_request_begin(request, &zeroing, nid)) {
+		while (hugetlb_zero_request_part(request, &zeroing))
+			;
+		if (signal_pending(request->task))
+			break;
+		hugetlb_zeroing_end(&zeroing);
+	}
+	hugetlb_zeroing_exit(&zeroing);
+}
+
+static void hugetlb_zero_request_nodes(unsigned long start, unsigned long end, void *arg)
+{
+	for (unsigned long nid = start; nid < end; nid++)
+		if (node_state(nid, N_MEMORY))
+			hugetlb_zero_request_node(arg, nid);
+}
+
+/**
+ * hugetlb_zero_now - clear free pages of a pool on request
+ * @h: the hstate
+ * @nid: the node, or NUMA_NO_NODE for all, which one thread each clears
+ * @leave: how many may be left that are not zeroed
+ *
+ * More are left if the caller gets a signal.
+ *
+ * Context: process context.
+ * Return: 0, or -EOPNOTSUPP if nothing may be cleared ahead of time, or -EINTR.
+ */
+int hugetlb_zero_now(struct hstate *h, int nid, unsigned long leave)
+{
+	struct hugetlb_zero_request request = { .h = h, .task = current };
+	struct padata_mt_job job = {
+		.thread_fn	= hugetlb_zero_request_nodes,
+		.fn_arg		= &request,
+		.size		= nr_node_ids,
+		.align		= 1,
+		.min_chunk	= 1,
+		.max_threads	= num_node_state(N_MEMORY),
+		.numa_aware	= true,
+	};
+	unsigned long unzeroed;
+	int ret = prezero_prepare();
+
+	if (ret)
+		return ret;
+	unzeroed = hugetlb_unzeroed(h, nid);
+	atomic_long_set(&request.left, unzeroed - min(unzeroed, leave));
+	if (nid != NUMA_NO_NODE)
+		hugetlb_zero_request_node(&request, nid);
+	else
+		padata_do_multithreaded(&job);
+	return signal_pending(current) ? -EINTR : 0;
 }
 
 #ifdef CONFIG_PREZERO_KUNIT_TEST
@@ -244,12 +376,13 @@ unsigned long hugetlb_zeroed_pages(int nid)
  */
 unsigned long hugetlb_prezero_wrong(int nid)
 {
-	unsigned long wrong = 0, zeroed = 0;
 	struct hugetlb_zeroing *zeroing;
+	unsigned long wrong = 0;
 	struct hstate *h;
 
 	guard(spinlock_irq)(&hugetlb_lock);
 	for_each_hstate(h) {
+		unsigned long zeroed = 0;
 		bool others = false;
 		struct folio *folio;
 
@@ -263,11 +396,12 @@ unsigned long hugetlb_prezero_wrong(int nid)
 				others = true;
 				continue;
 			}
-			zeroed += folio_nr_pages(folio);
+			zeroed++;
 			wrong += others || hands;
 		}
+		wrong += abs_diff(zeroed, hugetlb_nr_zeroed[hstate_index(h)][nid]);
 	}
-	return wrong + abs_diff(zeroed, hugetlb_nr_zeroed[nid]);
+	return wrong;
 }
 #endif
 

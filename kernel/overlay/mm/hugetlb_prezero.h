@@ -37,6 +37,8 @@ void hugetlb_zeroing_init(struct hugetlb_zeroing *zeroing);
 void hugetlb_zeroing_exit(struct hugetlb_zeroing *zeroing);
 bool hugetlb_zero_some(struct hugetlb_zeroing *zeroing, int nid);
 unsigned long hugetlb_zeroed_pages(int nid);
+unsigned long hugetlb_unzeroed(struct hstate *h, int nid);
+int hugetlb_zero_now(struct hstate *h, int nid, unsigned long leave);
 unsigned long hugetlb_prezero_wrong(int nid);
 void __hugetlb_prezero_enqueue(struct hstate *h, struct folio *folio);
 void __hugetlb_prezero_leave(struct folio *folio);

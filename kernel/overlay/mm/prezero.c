@@ -679,11 +679,16 @@ static int prezero_start(void)
 	return 0;
 }
 
-/*
- * Let marks be made from now on. Memory hotplug calls us with the lock for CPU
- * hotplug held, which the static key takes, so this is done without our own.
+/**
+ * prezero_prepare - let marks be made from now on
+ *
+ * Memory hotplug calls us with the lock for CPU hotplug held, which the static key
+ * takes, so this is done without our own.
+ *
+ * Context: process context, prezero_lock not held.
+ * Return: 0, or -EOPNOTSUPP where another setting clears or poisons free pages.
  */
-static int prezero_prepare(void)
+int prezero_prepare(void)
 {
 	const char *why = prezero_refusal();
 

@@ -34,6 +34,7 @@ void __prezero_notify_free(int nid);
 void prezero_count(int nid, enum vm_event_item item, unsigned long n);
 bool prezero_check(const void *addr, int nid);
 void prezero_clear_page(void *addr);
+int prezero_prepare(void);
 bool prezero_drain_idle(struct zone *zone);
 struct page *prezero_isolate_block(struct zone *zone, unsigned int min_order,
 				   unsigned long reserve, unsigned int *order);

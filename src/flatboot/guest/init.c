@@ -22,6 +22,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -240,6 +241,8 @@ int main(void)
 	dump_log();
 	printf(RESULT "complete\n");
 	fflush(stdout);
+	/* What the console has not sent by then would be lost. */
+	tcdrain(STDOUT_FILENO);
 	sync();
 	reboot(RB_AUTOBOOT);
 	return 1;

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Makes a pool of huge pages larger, and tells how long that took.
+ *
+ *	grow KEY FILE PAGES	write PAGES to FILE, such as nr_hugepages
+ *	grow stop KEY FILE PAGES AFTER
+ *				the same by a process that gets a signal
+ *				once the pool has AFTER pages
+ *
+ * FILE is below /sys/kernel/mm/hugepages/. Results:
+ *	KEY.ticks	how long the write took, in ticks of the raw counter
+ *	KEY.pages	what FILE says then
+ *	KEY.done	what alloc_progress beside it says then, if it is there:
+ *	KEY.wanted	pages that were added, and that were to be
+ *	KEY.stop_ticks	how long the process went on after the signal
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "guest.h"
+
+#define POOLS "/sys/kernel/mm/hugepages/"
+
+enum { POLL_NS = 200000, PATH = 256 };
+
+static void path_of(char *path, const char *file)
+{
+	snprintf(path, PATH, "%s%s", POOLS, file);
+}
+
+/* The first numbers of a file; returns how many there were. */
+static int read_numbers(const char *path, unsigned long *a, unsigned long *b)
+{
+	FILE *file = fopen(path, "re");
+	int found = 0;
+
+	if (file) {
+		found = fscanf(file, "%lu %lu", a, b);
+		fclose(file);
+	}
+	return found;
+}
+
+static int write_text(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY);
+
+	if (fd < 0 || write(fd, text, strlen(text)) < 0)
+		return errno;
+	close(fd);
+	return 0;
+}
+
+static void report(const char *key, const char *file, uint64_t ticks)
+{
+	char path[PATH], *slash;
+	unsigned long a = 0, b = 0;
+
+	printf(RESULT "%s.ticks=%llu\n", key, (unsigned long long)ticks);
+	path_of(path, file);
+	read_numbers(path, &a, &b);
+	printf(RESULT "%s.pages=%lu\n", key, a);
+	slash = strrchr(path, '/');
+	snprintf(slash, (size_t)(path + PATH - slash), "/alloc_progress");
+	if (read_numbers(path, &a, &b) == 2) {
+		printf(RESULT "%s.done=%lu\n", key, a);
+		printf(RESULT "%s.wanted=%lu\n", key, b);
+	}
+}
+
+static int grow(const char *key, const char *file, const char *pages)
+{
+	char path[PATH];
+	uint64_t start;
+	int error;
+
+	path_of(path, file);
+	start = counter();
+	error = write_text(path, pages);
+	if (error) {
+		fprintf(stderr, "grow: %s: %s\n", path, strerror(error));
+		return 1;
+	}
+	report(key, file, counter() - start);
+	return 0;
+}
+
+static int stop(const char *key, const char *file, const char *pages,
+		unsigned long after)
+{
+	struct timespec pause = { .tv_nsec = POLL_NS };
+	unsigned long now = 0, unused;
+	uint64_t start, sent;
+	char path[PATH];
+	pid_t child;
+
+	path_of(path, file);
+	start = counter();
+	child = fork();
+	if (!child)
+		_exit(write_text(path, pages) ? 1 : 0);
+	while (now < after && !waitpid(child, NULL, WNOHANG)) {
+		read_numbers(path, &now, &unused);
+		nanosleep(&pause, NULL);
+	}
+	sent = counter();
+	kill(child, SIGTERM);
+	waitpid(child, NULL, 0);
+	printf(RESULT "%s.stop_ticks=%llu\n", key,
+	       (unsigned long long)(counter() - sent));
+	report(key, file, counter() - start);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 4)
+		return grow(argv[1], argv[2], argv[3]);
+	if (argc == 6 && !strcmp(argv[1], "stop"))
+		return stop(argv[2], argv[3], argv[4],
+			    strtoul(argv[5], NULL, 10));
+	fprintf(stderr, "usage: grow [stop] KEY FILE PAGES [AFTER]\n");
+	return 2;
+}
