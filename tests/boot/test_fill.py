@@ -21,6 +21,8 @@ MEMORY = ("512M", "4G", "16G")
 NODES = (1, 2)
 CPUS = (1, 2)
 SIZES = ("4k", "thp")
+#: The same; one of them takes minutes.
+ONE_SIZE = [pytest.param("4k", marks=pytest.mark.long), "thp"]
 #: What a kernel may use more at one time than at another, in kB.
 NOISE_KB = 2048
 
@@ -85,7 +87,7 @@ def test_512m(guests: Guests, cpus: int, size: str, mode: str) -> None:
     fill_both(guests, "512M", cpus, cpus, size, mode)
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", ONE_SIZE)
 def test_4g_two_nodes(guests: Guests, size: str) -> None:
     fill_both(guests, "4G", 2, 2, size, "lazy")
 
@@ -95,7 +97,7 @@ def test_with_lists_and_boosts_as_they_are(guests: Guests, size: str) -> None:
     check(guests(Ask("flatboot", "512M", (f"fill {size} 2",), "lazy", cpus=2, nodes=2)))
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", ONE_SIZE)
 def test_debug_512m_two_nodes(guests: Guests, size: str) -> None:
     fill_both(guests, "512M", 2, 2, size, "lazy", "debug")
 
