@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from flatboot import arches, boot, cprogram, splats
 from flatboot.boot import Clock
 from flatboot.build import KernelImage
@@ -30,6 +32,8 @@ QUIET = (
 DEBUG_CMDLINE = "ignore_loglevel log_buf_len=8M"
 #: Who adds deferred memory: the kernel, or an agent.
 ADDED_BY: dict[str, tuple[str, ...]] = {"kernel": (), "user": ("deferred-memd",)}
+#: Configs of both kernels for what is compared with stock, whose debug kernel no other test needs.
+COMPARED = ["users", pytest.param("debug", marks=pytest.mark.long)]
 _AGENT = Path(__file__).parents[2] / "agent" / "deferred-memd.c"
 _TIMEOUT_S = 1500.0
 

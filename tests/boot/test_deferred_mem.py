@@ -233,7 +233,11 @@ def test_each_node_gets_its_part(guests: Guests, config: str) -> None:
 
 
 #: Modes, kernels, and what the agent finds to add memory with.
-AGENTS = [("user", "bench", "add"), ("auto", "bench", "add"), ("user", "probe", "probe")]
+AGENTS = [
+    ("user", "bench", "add"),
+    ("auto", "bench", "add"),
+    pytest.param("user", "probe", "probe", marks=pytest.mark.long),
+]
 
 
 @pytest.mark.parametrize(("mode", "config", "way"), AGENTS)

@@ -6,7 +6,7 @@ import dataclasses
 import re
 
 import pytest
-from guests import BLOCKS, Ask, Guests, results
+from guests import BLOCKS, COMPARED, Ask, Guests, results
 
 from flatboot import borrowed
 from flatboot.record import Record
@@ -27,8 +27,15 @@ FEW = 4
 DONE = "HugeTLB: all pages of boot are built"
 
 
-def deferred(memory: str, cmdline: str, *programs: str, mode: str = "lazy", nodes: int = 2) -> Ask:
-    """Return the ask for a debug guest, each CPU on a node of its own, that builds pools later."""
+def deferred(
+    memory: str,
+    cmdline: str,
+    *programs: str,
+    mode: str = "lazy",
+    nodes: int = 2,
+    config: str = "debug",
+) -> Ask:
+    """Return the ask for a guest, each CPU on a node of its own, that builds pools later."""
     return Ask(
         "flatboot",
         memory,
@@ -36,7 +43,7 @@ def deferred(memory: str, cmdline: str, *programs: str, mode: str = "lazy", node
         mode,
         cpus=2,
         nodes=nodes,
-        config="debug",
+        config=config,
         cmdline=f"hugetlb_deferred=on {cmdline}",
         clock="wall",
     )
@@ -108,9 +115,13 @@ TAKEN = (
 COUNTED = "first some punched back bound gigantic reserved over under all rest again last"
 
 
+@pytest.mark.parametrize("config", COMPARED)
 @pytest.mark.parametrize("hvo", ["", HVO])
-def test_a_pool_is_counted_at_once_and_built_when_it_is_taken(guests: Guests, hvo: str) -> None:
-    ask = deferred("8G", "hugepagesz=2M hugepages=300 hugepagesz=1G hugepages=1:2", *TAKEN)
+def test_a_pool_is_counted_at_once_and_built_when_it_is_taken(
+    guests: Guests, hvo: str, config: str
+) -> None:
+    pools = "hugepagesz=2M hugepages=300 hugepagesz=1G hugepages=1:2"
+    ask = deferred("8G", pools, *TAKEN, config=config)
     stock = guests(on_stock(ask))
     record = guests(dataclasses.replace(ask, cmdline=f"{ask.cmdline} {hvo}".strip()))
     first = results(record, "first.")
@@ -153,8 +164,10 @@ RESIZED = (
 )
 
 
-def test_a_pool_that_is_not_built_is_made_smaller_and_larger(guests: Guests) -> None:
-    ask = deferred("8G", "hugepagesz=2M hugepages=400 hugepagesz=1G hugepages=1:2", *RESIZED)
+@pytest.mark.parametrize("config", COMPARED)
+def test_a_pool_that_is_not_built_is_made_smaller_and_larger(guests: Guests, config: str) -> None:
+    pools = "hugepagesz=2M hugepages=400 hugepagesz=1G hugepages=1:2"
+    ask = deferred("8G", pools, *RESIZED, config=config)
     record, stock = guests(ask), guests(on_stock(ask))
     assert_counts_alike(record, stock, "first fewer more demoted gone back none")
     assert_counts_alike(record, stock, "odd kept left", by_node=False)
@@ -186,8 +199,11 @@ BROKEN = {
 STATE = f"{BLOCKS}memory{NODE_START // BLOCK + 8}/state"
 
 
+@pytest.mark.parametrize("config", COMPARED)
 @pytest.mark.parametrize("hvo", ["", pytest.param(HVO, marks=pytest.mark.long)])
-def test_pages_that_are_not_built_break_and_go_offline(guests: Guests, hvo: str) -> None:
+def test_pages_that_are_not_built_break_and_go_offline(
+    guests: Guests, hvo: str, config: str
+) -> None:
     programs = []
     for number, (label, what) in enumerate(BROKEN.items()):
         programs += [f"poke write {label} {what}", f"pool b{number} 2m count:{label}"]
@@ -203,6 +219,7 @@ def test_pages_that_are_not_built_break_and_go_offline(guests: Guests, hvo: str)
         f"poke write online {STATE} online",
         "pool d 2m count:online",
         "pool left 2m bind:1 noreserve:900 touch:2 count:taken",
+        config=config,
     )
     record, stock = guests(ask), guests(on_stock(ask))
     labels = " ".join(BROKEN)
@@ -236,14 +253,15 @@ BAD = {
 }
 
 
+@pytest.mark.parametrize("config", COMPARED)
 @pytest.mark.parametrize("pools", BAD)
-def test_what_cannot_be_had_is_told(guests: Guests, pools: str) -> None:
+def test_what_cannot_be_had_is_told(guests: Guests, pools: str, config: str) -> None:
     """The first value of hugetlb_deferred= stays in force.
 
     With two CPUs the boots of either kernel differ by 20 pages: 40 MiB come from one node or the
     other.
     """
-    ask = deferred("2G", pools, "pool some 2m count:first map:50 touch:1")
+    ask = deferred("2G", pools, "pool some 2m count:first map:50 touch:1", config=config)
     ask = dataclasses.replace(ask, cpus=1)
     stock = guests(on_stock(ask))
     junk = dataclasses.replace(ask, cmdline=f"{ask.cmdline} hugetlb_deferred=junk")

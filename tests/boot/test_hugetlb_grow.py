@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from guests import HUGE_2M, Ask, Guests, meminfo, results
+from guests import COMPARED, HUGE_2M, Ask, Guests, meminfo, results
 
 from flatboot.machine import Node
 from flatboot.record import Record
@@ -26,7 +26,7 @@ def show(label: str, path: str) -> str:
     return f"poke show {label} {path}"
 
 
-def grown(flavour: str, cmdline: str = "") -> Ask:
+def grown(flavour: str, cmdline: str = "", config: str = "debug") -> Ask:
     """Return a boot that grows a pool in each way, and tells its pages by node.
 
     All memory of both nodes is not asked for: nothing is left for others then, on stock as well.
@@ -51,15 +51,16 @@ def grown(flavour: str, cmdline: str = "") -> Ask:
         tuple(programs),
         cpus=2,
         nodes=2,
-        config="debug",
+        config=config,
         clock="wall",
         cmdline=cmdline,
     )
 
 
+@pytest.mark.parametrize("config", COMPARED)
 @pytest.mark.parametrize("cmdline", ["", "hugepage_alloc_threads=3 hugetlb_free_vmemmap=on"])
-def test_nodes_get_what_they_get_on_stock(guests: Guests, cmdline: str) -> None:
-    stock, ours = (guests(grown(flavour, cmdline)) for flavour in ("stock", "flatboot"))
+def test_nodes_get_what_they_get_on_stock(guests: Guests, cmdline: str, config: str) -> None:
+    stock, ours = (guests(grown(flavour, cmdline, config)) for flavour in ("stock", "flatboot"))
     for label in ("all", "node", "sysctl"):
         for node in "01":
             assert shown(ours, label + node) == shown(stock, label + node), label
@@ -147,9 +148,10 @@ def test_a_pool_of_boot_can_name_nodes(guests: Guests) -> None:
 ODD_NODES = (Node(2 << 30, 1), Node(0, 1), Node(2 << 30, 0))
 
 
+@pytest.mark.parametrize("config", COMPARED)
 @pytest.mark.parametrize("mode", ["", "deferred_init=lazy hugetlb_deferred=on"])
 @pytest.mark.parametrize("pools", ["0:50,1:20,2:60", "1:100", "80"])
-def test_nodes_without_memory_or_cpus(guests: Guests, pools: str, mode: str) -> None:
+def test_nodes_without_memory_or_cpus(guests: Guests, pools: str, mode: str, config: str) -> None:
     """A node that has no memory gets no pages, and no other gets them for it."""
     nodes = [show(str(node), NODE_POOL.format(node=node) + "nr_hugepages") for node in (0, 2)]
     programs = (
@@ -168,7 +170,7 @@ def test_nodes_without_memory_or_cpus(guests: Guests, pools: str, mode: str) -> 
                 cpus=2,
                 nodes=ODD_NODES,
                 clock="wall",
-                config="debug",
+                config=config,
                 cmdline=f"hugepages={pools} {parameters}".strip(),
             )
         )

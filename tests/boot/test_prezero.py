@@ -74,7 +74,7 @@ def test_a_fault_on_a_zeroed_page_clears_nothing(guests: Guests, way: str) -> No
         assert ours["ticks"] * 15 <= stock["ticks"]
 
 
-@pytest.mark.parametrize("arch", ["x86_64", "arm64"])
+@pytest.mark.parametrize("arch", ["x86_64", pytest.param("arm64", marks=pytest.mark.long)])
 @pytest.mark.parametrize(("way", "less"), [("huge-2m", 20), ("fallocate", 20), ("huge-1g", 50)])
 def test_a_page_of_a_pool_is_zeroed_before_it_is_used(
     guests: Guests, way: str, less: int, arch: str
