@@ -120,8 +120,8 @@ COUNTED = "first some punched back bound gigantic reserved over under all rest a
 def test_a_pool_is_counted_at_once_and_built_when_it_is_taken(
     guests: Guests, hvo: str, config: str
 ) -> None:
-    pools = "hugepagesz=2M hugepages=300 hugepagesz=1G hugepages=1:2"
-    ask = deferred("8G", pools, *TAKEN, config=config)
+    boot = "hugepagesz=2M hugepages=300 hugepagesz=1G hugepages=1:2"
+    ask = deferred("8G", boot, *TAKEN, config=config)
     stock = guests(on_stock(ask))
     record = guests(dataclasses.replace(ask, cmdline=f"{ask.cmdline} {hvo}".strip()))
     first = results(record, "first.")
@@ -166,8 +166,8 @@ RESIZED = (
 
 @pytest.mark.parametrize("config", COMPARED)
 def test_a_pool_that_is_not_built_is_made_smaller_and_larger(guests: Guests, config: str) -> None:
-    pools = "hugepagesz=2M hugepages=400 hugepagesz=1G hugepages=1:2"
-    ask = deferred("8G", pools, *RESIZED, config=config)
+    boot = "hugepagesz=2M hugepages=400 hugepagesz=1G hugepages=1:2"
+    ask = deferred("8G", boot, *RESIZED, config=config)
     record, stock = guests(ask), guests(on_stock(ask))
     assert_counts_alike(record, stock, "first fewer more demoted gone back none")
     assert_counts_alike(record, stock, "odd kept left", by_node=False)
