@@ -16,7 +16,9 @@
 #include <linux/cleanup.h>
 #include <linux/ctype.h>
 #include <linux/deferred_mem.h>
+#include <linux/gfp.h>
 #include <linux/init.h>
+#include <linux/jiffies.h>
 #include <linux/kobject.h>
 #include <linux/kthread.h>
 #include <linux/list.h>
@@ -56,7 +58,7 @@
 /* How long an agent may take to do it all, and, with mode=auto, to say it is there. */
 #define DEFERRED_MEM_TIMEOUT_S	30
 #define DEFERRED_MEM_ANNOUNCE_S	3
-/* How long who needs memory waits for the first of it: a slow machine takes a second. */
+/* How long those who need memory wait for the first of it: a slow machine takes a second. */
 #define DEFERRED_MEM_SHORT_S	5
 /* What cannot be added is tried so often, with seconds in between. */
 #define DEFERRED_MEM_TRIES	4
@@ -125,6 +127,8 @@ static struct task_struct *deferred_mem_adder;
 /* The thread waits here for its turn, and allocations for the thread. */
 static DECLARE_WAIT_QUEUE_HEAD(deferred_mem_waitq);
 static bool deferred_mem_urgent;
+/* Since when somebody waits and nothing was added, in jiffies; 0: nobody does. */
+static unsigned long deferred_mem_asked;
 /* Up to there what is planned as movable memory becomes normal; the thread's. */
 static u64 deferred_mem_normal_till;
 /* How often memory was added, and when it was last, in jiffies. */
@@ -654,15 +658,30 @@ static enum mmop deferred_mem_possible(int nid, u64 start, u64 end, enum mmop wa
 	return deferred_mem_normal_end(nid) > start ? MMOP_ONLINE_KERNEL : wanted;
 }
 
+static unsigned long deferred_mem_begin_adding(void)
+{
+	lockdep_assert_held(&deferred_mem_lock);
+	WRITE_ONCE(deferred_mem_adder, current);
+	return current->flags;
+}
+
+/* With what deferred_mem_begin_adding() returned: deferred_mem_short() may have changed it. */
+static void deferred_mem_end_adding(unsigned long flags)
+{
+	WRITE_ONCE(deferred_mem_adder, NULL);
+	current_restore_flags(flags, PF_MEMALLOC);
+}
+
 /* Add what is missing of [start, end), and return how many bytes still are. */
 static u64 deferred_mem_add_step(int nid, u64 start, u64 end, enum mmop planned, bool last)
 {
 	const u64 block = memory_block_size_bytes();
 	u64 at, missing = 0;
+	unsigned long flags;
 	int ret;
 
 	guard(mutex)(&deferred_mem_lock);
-	WRITE_ONCE(deferred_mem_adder, current);
+	flags = deferred_mem_begin_adding();
 	/* An agent may have had other plans: then look at each block. */
 	if (deferred_mem_possible(nid, start, end, planned) == planned)
 		deferred_mem_add(nid, start, end - start, planned);
@@ -678,7 +697,7 @@ static u64 deferred_mem_add_step(int nid, u64 start, u64 end, enum mmop planned,
 			pr_err("[mem %#010llx-%#010llx] cannot be added: %pe\n",
 			       at, at + block - 1, ERR_PTR(ret));
 	}
-	WRITE_ONCE(deferred_mem_adder, NULL);
+	deferred_mem_end_adding(flags);
 	trace_deferred_mem_step(nid, start, end - start, planned == MMOP_ONLINE_MOVABLE, missing);
 	return missing;
 }
@@ -723,13 +742,15 @@ static bool deferred_mem_free_spare(void)
 static void deferred_mem_stepped(void)
 {
 	WRITE_ONCE(deferred_mem_last_step, jiffies);
+	WRITE_ONCE(deferred_mem_asked, 0);
 	atomic_long_inc(&deferred_mem_steps);
 	wake_up_all(&deferred_mem_waitq);
 }
 
 /*
  * Movable memory has no room for the struct pages of what is added after it. If memory is
- * short before there is any, as much as they need is better normal, from @start on.
+ * short before there is any, as much as they need is better normal, from @start on; again,
+ * if others took that.
  */
 static void deferred_mem_more_normal(const struct deferred_mem_range *range, u64 start)
 {
@@ -762,6 +783,7 @@ static u64 deferred_mem_add_range(const struct deferred_mem_range *range, u64 st
 		/* Those who wait want a little soon, and have left nothing for its map. */
 		if (urgent) {
 			flags = memalloc_noreclaim_save();
+			/* Not only when an attempt has failed: KASAN warns of that. */
 			deferred_mem_free_spare();
 			if (planned == MMOP_ONLINE_MOVABLE && !deferred_mem_block_online(start))
 				deferred_mem_more_normal(range, start);
@@ -915,29 +937,55 @@ static int deferred_mem_thread(void *unused)
 	return 0;
 }
 
+/* Would nobody be killed for this allocation? As in __alloc_pages_may_oom(). */
+static bool deferred_mem_may_fail(gfp_t gfp, unsigned int order, enum zone_type highest)
+{
+	return order > PAGE_ALLOC_COSTLY_ORDER || (gfp & (__GFP_RETRY_MAYFAIL | __GFP_THISNODE)) ||
+	       highest < ZONE_NORMAL || (current->flags & PF_DUMPCORE) || pm_suspended_storage();
+}
+
+/* Until when who needs memory waits for the first of it, from the first who did. */
+static unsigned long deferred_mem_deadline(void)
+{
+	unsigned long now = jiffies ?: 1, asked = cmpxchg(&deferred_mem_asked, 0, now);
+
+	return (asked ?: now) + DEFERRED_MEM_SHORT_S * HZ;
+}
+
 /**
  * deferred_mem_short - have deferred memory added because memory is short
+ * @gfp: of the allocation that finds none
+ * @order: its order
+ * @highest: the highest zone that it may use
  *
- * Called before somebody is killed for memory.
+ * Called before somebody is killed for memory. Waits a little at a time, so that the
+ * caller looks whether others freed some: who adds memory may wait for the caller.
  *
- * Context: process context with oom_lock held, may sleep, for some seconds: the
- * caller may hold a lock that memory hotplug waits for.
- * Return: true if memory was added, so that it is worth another try.
+ * Context: process context, may sleep. Not with oom_lock held: who adds memory fails
+ * allocations only if it gets that.
+ * Return: true if it is worth another try.
  */
-bool deferred_mem_short(void)
+bool deferred_mem_short(gfp_t gfp, unsigned int order, enum zone_type highest)
 {
 	long steps = atomic_long_read(&deferred_mem_steps);
 
-	if (!deferred_mem_task)
+	if (!deferred_mem_task || deferred_mem_may_fail(gfp, order, highest))
 		return false;
 	/* Who looked for memory before the last of it was there looks once more. */
 	if (READ_ONCE(deferred_mem_state) >= DEFERRED_MEM_COMPLETE)
 		return steps && time_before(jiffies, READ_ONCE(deferred_mem_last_step) + HZ / 10);
-	/* Who adds memory cannot wait for it, and needs little: that was kept. */
-	if (current == deferred_mem_task || current == READ_ONCE(deferred_mem_adder))
-		return deferred_mem_free_spare();
+	/*
+	 * Who adds memory cannot wait for it, and needs little: that was kept. Others may have
+	 * taken it, and the reserves are for those who make memory free.
+	 */
+	if (current == READ_ONCE(deferred_mem_adder)) {
+		if (!deferred_mem_free_spare())
+			current->flags |= PF_MEMALLOC;
+		return true;
+	}
 	/* Who makes memory free waits for nobody. */
-	if ((current->flags & PF_MEMALLOC) || tsk_is_oom_victim(current))
+	if (current == deferred_mem_task || (current->flags & PF_MEMALLOC) ||
+	    tsk_is_oom_victim(current) || time_after_eq(jiffies, deferred_mem_deadline()))
 		return false;
 
 	if (!READ_ONCE(deferred_mem_urgent)) {
@@ -947,8 +995,8 @@ bool deferred_mem_short(void)
 	wait_event_killable_timeout(deferred_mem_waitq,
 				    atomic_long_read(&deferred_mem_steps) != steps ||
 				    READ_ONCE(deferred_mem_state) >= DEFERRED_MEM_COMPLETE,
-				    DEFERRED_MEM_SHORT_S * HZ);
-	return atomic_long_read(&deferred_mem_steps) != steps;
+				    HZ / 10);
+	return !fatal_signal_pending(current);
 }
 
 static ssize_t memblock_end_of_dram_show(struct kobject *kobj, struct kobj_attribute *attr,
@@ -1067,6 +1115,7 @@ static ssize_t add_store(struct kobject *kobj, struct kobj_attribute *attr,
 	struct deferred_mem_range *range;
 	char zone[8] = "";
 	enum mmop type, possible;
+	unsigned long flags;
 	u64 start, end;
 	int ret;
 
@@ -1102,9 +1151,9 @@ static ssize_t add_store(struct kobject *kobj, struct kobj_attribute *attr,
 			movable ? "movable" : "kernel");
 		return -EINVAL;
 	}
-	WRITE_ONCE(deferred_mem_adder, current);
+	flags = deferred_mem_begin_adding();
 	ret = deferred_mem_add_block(range->nid, start, type);
-	WRITE_ONCE(deferred_mem_adder, NULL);
+	deferred_mem_end_adding(flags);
 	if (ret)
 		return ret;
 	deferred_mem_stepped();

@@ -3,9 +3,9 @@
  * Threads that share the long parts of adding memory: its struct pages, and the page
  * tables of the linear map where that is made of small pages.
  *
- * They hold no lock. Whoever adds memory holds mem_hotplug_lock for writing, or
- * device_hotplug_lock if they work ahead, and waits for them. So what they call must
- * take neither.
+ * They hold no lock. Whoever adds memory holds mem_hotplug_lock for writing and, but for
+ * ACPI when it finds a device, device_hotplug_lock, and waits for them. So what they call
+ * must take neither.
  *
  * This is not padata, which waits for all helpers that it asked for: here nobody waits
  * for one that has not begun, and so for memory that a new worker may need. And the
@@ -78,8 +78,12 @@ struct mhp_job {
 	} helpers[] __counted_by(nr_helpers);
 };
 
-/* What is done before it is needed; changes with device_hotplug_lock held. */
+/*
+ * What is done before it is needed, and for whom. A task claims it with mem_hotplug_lock
+ * held for writing, and gives it up without; no other touches it meanwhile.
+ */
 static struct mhp_job *mhp_ahead;
+static struct task_struct *mhp_ahead_task;
 static DECLARE_WAIT_QUEUE_HEAD(mhp_waitq);
 
 static void mhp_do(void (*fn)(unsigned long start_pfn, unsigned long end_pfn, void *arg),
@@ -226,6 +230,18 @@ void mhp_do_multithreaded(void (*fn)(unsigned long start_pfn, unsigned long end_
 }
 
 /**
+ * mhp_ahead_busy - does another task have work done ahead, or does nobody do such work?
+ *
+ * Context: mem_hotplug_lock is held for writing.
+ * Return: true if mhp_ahead_begin() must not be called.
+ */
+bool mhp_ahead_busy(void)
+{
+	/* Pairs with mhp_ahead_end(). */
+	return smp_load_acquire(&mhp_ahead_task);
+}
+
+/**
  * mhp_ahead_begin - begin work on memory that is being added before it is needed
  * @fn: see mhp_do_multithreaded()
  * @arg: its argument, valid up to mhp_ahead_end()
@@ -235,12 +251,15 @@ void mhp_do_multithreaded(void (*fn)(unsigned long start_pfn, unsigned long end_
  * Other threads do part after part while the caller goes on; nothing happens if there
  * are none. @fn must not take device_hotplug_lock, either.
  *
- * Context: process context, may sleep; device_hotplug_lock is held up to mhp_ahead_end().
+ * Context: process context, may sleep; mem_hotplug_lock is held for writing, with which
+ * mhp_ahead_busy() said no. What is done ahead belongs to the caller up to mhp_ahead_end().
  */
 void mhp_ahead_begin(void (*fn)(unsigned long start_pfn, unsigned long end_pfn, void *arg),
 		     void *arg, unsigned long start_pfn, unsigned long nr_pages)
 {
 	mhp_ahead = mhp_begin(fn, arg, start_pfn, nr_pages);
+	if (mhp_ahead)
+		WRITE_ONCE(mhp_ahead_task, current);
 }
 
 /**
@@ -250,29 +269,34 @@ void mhp_ahead_begin(void (*fn)(unsigned long start_pfn, unsigned long end_pfn, 
  *
  * The caller helps, and waits for what others have begun.
  *
- * Context: process context, may sleep; device_hotplug_lock is held.
- * Return: true if it is done, false if it was not begun.
+ * Context: process context, may sleep.
+ * Return: true if it is done, false if the caller did not begin it.
  */
 bool mhp_ahead_finish(unsigned long start_pfn, unsigned long nr_pages)
 {
-	struct mhp_job *job = mhp_ahead;
+	struct mhp_job *job;
 
-	if (!job || start_pfn < job->start_pfn || start_pfn + nr_pages > job->end_pfn)
+	if (READ_ONCE(mhp_ahead_task) != current)
+		return false;
+	job = mhp_ahead;
+	if (start_pfn < job->start_pfn || start_pfn + nr_pages > job->end_pfn)
 		return false;
 	mhp_finish(job, start_pfn, nr_pages);
 	return true;
 }
 
 /**
- * mhp_ahead_end - end the work that mhp_ahead_begin() began, if it did
+ * mhp_ahead_end - end the work that the caller had mhp_ahead_begin() begin, if any
  *
  * What is not done by now is left undone.
  *
- * Context: process context, may sleep; device_hotplug_lock is held.
+ * Context: process context, may sleep.
  */
 void mhp_ahead_end(void)
 {
-	if (mhp_ahead)
-		mhp_end(mhp_ahead);
-	mhp_ahead = NULL;
+	if (READ_ONCE(mhp_ahead_task) != current)
+		return;
+	mhp_end(mhp_ahead);
+	/* Pairs with mhp_ahead_busy(). */
+	smp_store_release(&mhp_ahead_task, NULL);
 }

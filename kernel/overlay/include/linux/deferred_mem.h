@@ -2,6 +2,7 @@
 #ifndef _LINUX_DEFERRED_MEM_H
 #define _LINUX_DEFERRED_MEM_H
 
+#include <linux/mmzone.h>
 #include <linux/types.h>
 
 #ifdef CONFIG_DEFERRED_MEM
@@ -10,7 +11,7 @@ void deferred_mem_hide(phys_addr_t start, phys_addr_t end);
 void deferred_mem_keep(phys_addr_t start, phys_addr_t end);
 unsigned long deferred_mem_end_pfn(void);
 phys_addr_t deferred_mem_limit(phys_addr_t limit);
-bool deferred_mem_short(void);
+bool deferred_mem_short(gfp_t gfp, unsigned int order, enum zone_type highest);
 #else
 static inline bool deferred_mem_wanted(void)
 {
@@ -35,7 +36,7 @@ static inline phys_addr_t deferred_mem_limit(phys_addr_t limit)
 	return limit;
 }
 
-static inline bool deferred_mem_short(void)
+static inline bool deferred_mem_short(gfp_t gfp, unsigned int order, enum zone_type highest)
 {
 	return false;
 }

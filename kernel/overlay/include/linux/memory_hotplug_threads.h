@@ -7,6 +7,7 @@
 #ifdef CONFIG_MEMORY_HOTPLUG_THREADS
 void mhp_do_multithreaded(void (*fn)(unsigned long start_pfn, unsigned long end_pfn, void *arg),
 			  void *arg, unsigned long start_pfn, unsigned long nr_pages);
+bool mhp_ahead_busy(void);
 void mhp_ahead_begin(void (*fn)(unsigned long start_pfn, unsigned long end_pfn, void *arg),
 		     void *arg, unsigned long start_pfn, unsigned long nr_pages);
 bool mhp_ahead_finish(unsigned long start_pfn, unsigned long nr_pages);
@@ -17,6 +18,11 @@ mhp_do_multithreaded(void (*fn)(unsigned long start_pfn, unsigned long end_pfn, 
 		     void *arg, unsigned long start_pfn, unsigned long nr_pages)
 {
 	fn(start_pfn, start_pfn + nr_pages, arg);
+}
+
+static inline bool mhp_ahead_busy(void)
+{
+	return true;
 }
 
 static inline void
