@@ -71,6 +71,7 @@
 #include <linux/rwsem.h>
 #include <linux/sched.h>
 #include <linux/sched/prio.h>
+#include <linux/sched/signal.h>
 #include <linux/sched/stat.h>
 #include <linux/sysfs.h>
 #include <linux/suspend.h>
@@ -93,6 +94,9 @@
  * find whole pageblocks; it does not depend on the size of the machine.
  */
 #define DEFERRED_RESERVE_PAGES	max_t(unsigned long, SZ_64M >> PAGE_SHIFT, 2 * MAX_ORDER_NR_PAGES)
+
+/* What a holder initialises between two looks whether the task that waits is to die. */
+#define DEFERRED_HELD_PAGES	(SZ_1G >> PAGE_SHIFT)
 
 /*
  * What the deferred_init thread initialises ahead of demand, beyond that: what was
@@ -881,10 +885,7 @@ static bool deferred_init_zone(const struct deferred_thread *thread)
 static int deferred_init_thread(void *data)
 {
 	struct deferred_thread *thread = data;
-	const struct cpumask *cpumask = cpumask_of_node(thread->nid);
 
-	if (!cpumask_empty(cpumask))
-		set_cpus_allowed_ptr(current, cpumask);
 	/* Helpers from a workqueue of its own mean: not at others' expense. */
 	if (thread->wq)
 		sched_set_normal(current, MAX_NICE);
@@ -912,11 +913,13 @@ static int deferred_init_start_threads(struct workqueue_struct *wq)
 			return -ENOMEM;
 		thread->nid = nid;
 		thread->wq = wq;
-		task = kthread_run(deferred_init_thread, thread, "deferred_init/%d", nid);
+		task = kthread_create_on_node(deferred_init_thread, thread, nid,
+					      "deferred_init/%d", nid);
 		if (IS_ERR(task)) {
 			kfree(thread);
 			return PTR_ERR(task);
 		}
+		wake_up_process(task);
 	}
 	return 0;
 }
@@ -1136,6 +1139,32 @@ static int deferred_init_main(void *unused)
 	return 0;
 }
 
+/* Have the holder initialise what it holds of the range, unless a task is to die. */
+static void deferred_init_held_part(unsigned long start_pfn, unsigned long end_pfn, void *task)
+{
+	unsigned long next;
+
+	for (; start_pfn < end_pfn && !fatal_signal_pending(task); start_pfn = next) {
+		next = min(start_pfn + DEFERRED_HELD_PAGES, end_pfn);
+		deferred_holder->init_range(start_pfn, next);
+	}
+}
+
+static void deferred_init_all_held(void)
+{
+	struct padata_mt_job job = {
+		.thread_fn	= deferred_init_held_part,
+		.fn_arg		= current,
+		.size		= max_pfn,
+		.align		= DEFERRED_HELD_PAGES,
+		.min_chunk	= DEFERRED_HELD_PAGES,
+		.max_threads	= num_online_cpus(),
+		.numa_aware	= true,
+	};
+
+	padata_do_multithreaded(&job);
+}
+
 /**
  * deferred_init_complete - initialise all that is left of the memory map
  *
@@ -1156,7 +1185,7 @@ int deferred_init_complete(void)
 		return PTR_ERR(deferred_init_task);
 	/* First: what is held may become free meanwhile, and be left to the threads. */
 	if (deferred_holder)
-		deferred_holder->init_range(0, ULONG_MAX);
+		deferred_init_all_held();
 	ret = deferred_init_start_threads(NULL);
 	if (ret)
 		return ret;

@@ -596,7 +596,8 @@ struct hugetlb_reserved {
 	int nid;
 };
 
-static struct hugetlb_reserved hugetlb_reserved[HUGETLB_RANGES] __initdata;
+/* Each may be split in two. */
+static struct hugetlb_reserved hugetlb_reserved[HUGETLB_RANGES / 2] __initdata;
 static unsigned int hugetlb_nr_reserved __initdata;
 
 /* Return: did the page fit on an end, in the same zone? */
@@ -824,12 +825,8 @@ bool __init hugetlb_deferred_begin(void)
 static int hugetlb_build_thread(void *data)
 {
 	int nid = (long)data;
-	const struct cpumask *cpumask = cpumask_of_node(nid);
 
-	if (!cpumask_empty(cpumask))
-		set_cpus_allowed_ptr(current, cpumask);
 	sched_set_normal(current, MAX_NICE);
-
 	while (hugetlb_deferred_build_one(NULL, nid))
 		cond_resched();
 	return 0;
@@ -851,10 +848,12 @@ static int __init hugetlb_deferred_late(void)
 	if (!deferred_init_threads_wanted())
 		return 0;
 	for (int nid = first_node(nodes); nid < MAX_NUMNODES; nid = next_node(nid, nodes)) {
-		task = kthread_run(hugetlb_build_thread, (void *)(long)nid, "hugetlb_build/%d",
-				   nid);
+		task = kthread_create_on_node(hugetlb_build_thread, (void *)(long)nid, nid,
+					      "hugetlb_build/%d", nid);
 		if (IS_ERR(task))
 			pr_warn("no thread for node %d: its pages are built when taken\n", nid);
+		else
+			wake_up_process(task);
 	}
 	return 0;
 }

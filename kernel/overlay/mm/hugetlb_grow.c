@@ -14,6 +14,7 @@
 #define pr_fmt(fmt) "HugeTLB: " fmt
 
 #include <linux/atomic.h>
+#include <linux/completion.h>
 #include <linux/cpuset.h>
 #include <linux/ctype.h>
 #include <linux/hugetlb.h>
@@ -41,6 +42,9 @@
 /* Long beside starting threads, short beside a pool that takes somebody's time */
 #define HUGETLB_GROW_ROUND_NS	(8 * NSEC_PER_MSEC)
 
+/* Who waits looks up sooner than the kernel takes it for stuck. */
+#define HUGETLB_GROW_WAIT	(10 * HZ)
+
 /* What a node without a better number begins with */
 #define HUGETLB_GROW_BEGIN	2
 
@@ -61,7 +65,8 @@ struct hugetlb_grow;
 /**
  * struct hugetlb_grow_node - what a node is to get
  * @grow: the request
- * @work: what its first thread runs
+ * @work: what its first thread runs, if that is not the caller
+ * @done: that has ended
  * @nid: the node
  * @threads: how many threads there are in this round
  * @left: pages that no thread has taken on
@@ -72,6 +77,7 @@ struct hugetlb_grow;
 struct hugetlb_grow_node {
 	struct hugetlb_grow	*grow;
 	struct work_struct	work;
+	struct completion	done;
 	int			nid;
 	unsigned int		threads;
 	atomic_long_t		left;
@@ -142,6 +148,8 @@ static void hugetlb_grow_thread(unsigned long start, unsigned long end, void *ar
 		LIST_HEAD(folios);
 
 		for (got = 0; got < nr && !hugetlb_grow_stopped(grow); got++) {
+			if (READ_ONCE(node->failed))
+				break;
 			struct folio *folio;
 
 			folio = alloc_pool_huge_folio(h, &nodes, &grow->noretry, &next);
@@ -253,29 +261,47 @@ static void hugetlb_grow_node_work(struct work_struct *work)
 	struct hugetlb_grow *grow = node->grow;
 
 	hugetlb_grow_node(node, hugetlb_grow_share(grow, node - grow->nodes));
+	complete(&node->done);
 }
 
-/* Have all nodes grow, each from a CPU of its own. Returns how many pages were added. */
+static void hugetlb_grow_wait(struct hugetlb_grow_node *node)
+{
+	while (!wait_for_completion_timeout(&node->done, HUGETLB_GROW_WAIT))
+		;
+}
+
+/*
+ * May the caller do all? A gigantic page takes long to find, and then a signal ends the
+ * search only of the task that gets it.
+ */
+static bool hugetlb_grow_alone(const struct hugetlb_grow *grow)
+{
+	return grow->nr_nodes == 1 || (grow->task && hstate_is_gigantic(grow->h));
+}
+
+/* Have all nodes grow, by works on their CPUs or the caller. Returns how many pages were added. */
 static unsigned long hugetlb_grow_all(struct hugetlb_grow *grow)
 {
 	unsigned int i, waited = 0, most = grow->threads ?: grow->nr_nodes;
 	unsigned long built = 0;
 
-	if (grow->nr_nodes == 1) {
-		hugetlb_grow_node(&grow->nodes[0], grow->threads);
-		return atomic_long_xchg(&grow->nodes[0].built, 0);
+	if (hugetlb_grow_alone(grow)) {
+		for (i = 0; i < grow->nr_nodes; i++)
+			hugetlb_grow_node(&grow->nodes[i], hugetlb_grow_share(grow, i));
+		waited = grow->nr_nodes;
 	}
-	for (i = 0; i < grow->nr_nodes; i++) {
+	for (i = waited; i < grow->nr_nodes; i++) {
 		struct hugetlb_grow_node *node = &grow->nodes[i];
 
 		/* No more nodes at a time than there are threads */
 		if (i - waited == most)
-			flush_work(&grow->nodes[waited++].work);
+			hugetlb_grow_wait(&grow->nodes[waited++]);
 		INIT_WORK(&node->work, hugetlb_grow_node_work);
+		init_completion(&node->done);
 		queue_work_node(node->nid, system_dfl_wq, &node->work);
 	}
 	while (waited < grow->nr_nodes)
-		flush_work(&grow->nodes[waited++].work);
+		hugetlb_grow_wait(&grow->nodes[waited++]);
 	for (i = 0; i < grow->nr_nodes; i++)
 		built += atomic_long_xchg(&grow->nodes[i].built, 0);
 	return built;
