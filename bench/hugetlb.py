@@ -21,6 +21,7 @@ POOLS = {
     "460,800 of 2 MiB": ("hugepages=460800", "huge-2m"),
     "900 of 1 GiB": ("hugepagesz=1G hugepages=900", "huge-1g"),
 }
+FILLED = [pool for pool in POOLS if pool != "none"]
 MEMORY = "1T"
 GIB_IN_MIB = 1024
 
@@ -49,15 +50,14 @@ def boots(kept: Kept) -> Table:
         caption="1 TiB, one CPU, exact clock; pools of 900 GiB",
     )
     made.add_column("kernel")
-    for pool in POOLS:
-        made.add_column("no pool" if pool == "none" else pool, justify="right")
+    for column in ("no pool", *FILLED):
+        made.add_column(column, justify="right")
     for kernel in KERNELS:
         none = boot(kept, kernel, "none").to_init
         cells = [f"{none / 1e6:,.1f}"]
-        for pool in POOLS:
-            if pool != "none":
-                record = boot(kept, kernel, pool)
-                cells.append(f"{record.to_init / 1e6:,.1f} ({record.to_init / none:.3f})")
+        for pool in FILLED:
+            record = boot(kept, kernel, pool)
+            cells.append(f"{record.to_init / 1e6:,.1f} ({record.to_init / none:.3f})")
         made.add_row(kernel, *cells)
     return made
 
@@ -70,12 +70,12 @@ def first_gib(kept: Kept) -> Table:
         " which clearing the pages takes 134.2 at least",
     )
     made.add_column("kernel")
-    for pool in list(POOLS)[1:]:
+    for pool in FILLED:
         made.add_column(pool, justify="right")
         made.add_column("of that", justify="right")
     for kernel in KERNELS:
         cells = []
-        for pool in list(POOLS)[1:]:
+        for pool in FILLED:
             record = boot(kept, kernel, pool, touch=True)
             touching = int(record.results["first.ticks"])
             cells += [f"{(record.to_init + touching) / 1e6:,.1f}", f"{touching / 1e6:,.1f}"]

@@ -19,8 +19,11 @@ DEFERRED = "/sys/kernel/mm/deferred_init/"
 BLOCKS = "/sys/devices/system/memory/"
 #: The last memory block, of 128 MiB, of 4 GiB: memory goes on at 4 GiB after the first half.
 LAST_BLOCK = "memory47"
-HUGE = "/sys/kernel/mm/hugepages/hugepages-{kb}kB/nr_hugepages"
-HUGE_2M, HUGE_1G = HUGE.format(kb=2048), HUGE.format(kb=1048576)
+#: Folders of the pools of huge pages, of all nodes and of one, and how many pages they have.
+POOL_2M = "/sys/kernel/mm/hugepages/hugepages-2048kB/"
+POOL_1G = "/sys/kernel/mm/hugepages/hugepages-1048576kB/"
+NODE_POOL = "/sys/devices/system/node/node{node}/hugepages/hugepages-2048kB/"
+HUGE_2M, HUGE_1G = f"{POOL_2M}nr_hugepages", f"{POOL_1G}nr_hugepages"
 #: What makes the point at which reclaim begins a matter of free memory alone. By default it also
 #: hangs on how many pages lie on the CPUs' lists, which take up to 2,016 off a zone at once, and on
 #: which node first steals a pageblock, which boosts its watermarks: luck, on stock as well.
@@ -42,9 +45,7 @@ def agent(arch: str = "x86_64") -> tuple[tuple[str, Path], ...]:
     """Return deferred-memd as a file for the guest."""
     compiler = f"{arches.load(arch).cross_compile}gcc"
     flags = ["-static", "-O2", "-Wall", "-Wextra", "-Werror"]
-    program = cprogram.compiled(f"agent/{arch}", compiler, flags, _AGENT)
-    program.chmod(0o755)
-    return (("bin/deferred-memd", program),)
+    return (("bin/deferred-memd", cprogram.compiled(f"agent/{arch}", compiler, flags, _AGENT)),)
 
 
 @dataclass(frozen=True)

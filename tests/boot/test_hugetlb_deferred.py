@@ -6,15 +6,22 @@ import dataclasses
 import re
 
 import pytest
-from guests import BLOCKS, COMPARED, Ask, Guests, results
+from guests import (
+    BLOCKS,
+    COMPARED,
+    HUGE_1G,
+    HUGE_2M,
+    NODE_POOL,
+    POOL_1G,
+    POOL_2M,
+    Ask,
+    Guests,
+    results,
+)
 
 from flatboot import borrowed
 from flatboot.record import Record
 
-HUGE = "/sys/kernel/mm/hugepages/hugepages-{}/"
-POOL_2M, POOL_1G = HUGE.format("2048kB"), HUGE.format("1048576kB")
-NR_2M, NR_1G = f"{POOL_2M}nr_hugepages", f"{POOL_1G}nr_hugepages"
-NODE_1 = "/sys/devices/system/node/node1/hugepages/hugepages-2048kB/"
 HVO = "hugetlb_free_vmemmap=on"
 #: Memory map that a huge page gives back by that, in kB.
 SAVED_2M, SAVED_1G = 28, 16380
@@ -144,22 +151,23 @@ def test_a_pool_is_counted_at_once_and_built_when_it_is_taken(
 
 RESIZED = (
     "pool a 2m count:first",
-    f"poke write fewer {NR_2M} 300",
+    f"poke write fewer {HUGE_2M} 300",
     "pool b 2m count:fewer",
-    f"poke write more {NR_2M} 350",
+    f"poke write more {HUGE_2M} 350",
     "pool c 2m count:more",
-    f"poke write odd {NR_2M} 251",
+    f"poke write odd {HUGE_2M} 251",
     "pool d 2m count:odd",
-    f"poke write node {NODE_1}nr_hugepages 101",
+    f"poke write node {NODE_POOL.format(node=1)}nr_hugepages 101",
     "pool e 2m count:node",
-    f"pool held 2m map:60 run poke write held {NR_2M} 10 then count:kept touch:1 unmap count:left",
+    f"pool held 2m map:60 run poke write held {HUGE_2M} 10 then"
+    " count:kept touch:1 unmap count:left",
     f"poke write demote {POOL_1G}demote 1",
     "pool demoted 2m count:demoted bind:1 map:512 touch:2",
-    f"poke write gigantic {NR_1G} 0",
+    f"poke write gigantic {HUGE_1G} 0",
     "pool f 2m count:gone",
-    f"poke write back {NR_2M} 400",
+    f"poke write back {HUGE_2M} 400",
     "pool back 2m count:back map:400 touch:2",
-    f"poke write none {NR_2M} 0",
+    f"poke write none {HUGE_2M} 0",
     "pool g 2m count:none",
 )
 
@@ -367,7 +375,7 @@ for round in 1 2 3 4 5 6 7 8; do
 	/bin/pool two$round 2m noreserve:200 touch:2 &
 	/bin/pool one$round 2m bind:1 noreserve:150 touch:1 &
 	/bin/pool big$round 1g noreserve:1 touch:1 &
-	for pages in 1501 999 1400 701 1200; do echo $pages > {NR_2M}; done
+	for pages in 1501 999 1400 701 1200; do echo $pages > {HUGE_2M}; done
 	wait
 done
 """
@@ -386,7 +394,7 @@ def test_takers_resizers_and_builders_race(guests: Guests, hvo: str, mode: str) 
         "pool first 2m count:first",
         f"bash -c '{commands}'",
         "pool last 2m count:last map:1200 touch:2 unmap count:freed",
-        f"poke write none {NR_2M} 0",
+        f"poke write none {HUGE_2M} 0",
         "pool none 2m count:none",
         mode=mode,
     )

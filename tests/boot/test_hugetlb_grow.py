@@ -5,16 +5,24 @@ from __future__ import annotations
 import re
 
 import pytest
-from guests import COMPARED, HUGE_2M, Ask, Guests, meminfo, results
+from guests import (
+    COMPARED,
+    HUGE_2M,
+    NODE_POOL,
+    POOL_1G,
+    POOL_2M,
+    Ask,
+    Guests,
+    meminfo,
+    results,
+)
 
 from flatboot.machine import Node
 from flatboot.record import Record
 
 THREADS = "/proc/sys/vm/hugepage_alloc_threads"
 POOL = "hugepages-2048kB/nr_hugepages"
-NODE_POOL = "/sys/devices/system/node/node{node}/hugepages/hugepages-2048kB/"
-UNZEROED = HUGE_2M.replace("nr_hugepages", "unzeroed_hugepages")
-UNZEROED_1G = UNZEROED.replace("2048", "1048576")
+UNZEROED, UNZEROED_1G = f"{POOL_2M}unzeroed_hugepages", f"{POOL_1G}unzeroed_hugepages"
 
 
 def shown(record: Record, label: str) -> str:
@@ -41,7 +49,7 @@ def grown(flavour: str, cmdline: str = "", config: str = "debug") -> Ask:
         "zeroed touch used huge-2m 840",
         f"poke write full {NODE_POOL.format(node=1)}nr_hugepages 100000",
         show("full1", NODE_POOL.format(node=1) + "nr_hugepages"),
-        show("progress", HUGE_2M.replace("nr_hugepages", "alloc_progress")),
+        show("progress", f"{POOL_2M}alloc_progress"),
         f"grow none {POOL} 0",
         "poke show meminfo /proc/meminfo",
     ]
