@@ -143,13 +143,43 @@ def test_hibernation_takes_them_down_and_up(guests: Guests) -> None:
     assert_usable(record, 8)
 
 
-def test_boot_costs_what_it_costs_with_the_cpus_that_it_brings_up(guests: Guests) -> None:
-    """As with maxcpus=, which leaves them to user space."""
-    costs = [
-        int(guests(many_cpus(cmdline, clock="exact", cpus=32)).results["mark"])
-        for cmdline in ("cpuhp.defer=4", "maxcpus=4")
-    ]
-    assert costs[0] == pytest.approx(costs[1], rel=0.002)
+def test_boot_costs_less_than_with_cpus_that_user_space_brings_up(guests: Guests) -> None:
+    """What is made for each CPU is made behind boot; maxcpus= leaves it in boot."""
+    few, deferred, by_hand = (
+        int(guests(many_cpus(cmdline, clock="exact", cpus=cpus)).results["mark"])
+        for cmdline, cpus in (("", 4), ("cpuhp.defer=4", 32), ("maxcpus=4", 32))
+    )
+    assert deferred - few < 0.5 * (by_hand - few)
+    assert deferred < 1.06 * few
+
+
+#: Folders that have something for each CPU, by architecture.
+OF_EACH_CPU = {
+    "arm64": ("/sys/devices/system", "/sys/kernel/tracing/per_cpu", "/sys/kernel/debug/sched"),
+    "x86_64": (
+        "/sys/devices/system",
+        "/sys/kernel/tracing/per_cpu",
+        "/sys/kernel/debug/sched",
+        "/sys/kernel/debug/x86/topo/cpus",
+        "/sys/devices/LNXSYSTM:00",
+    ),
+}
+
+
+@pytest.mark.parametrize(("config", "arch"), WHERE)
+def test_each_cpu_has_what_it_has_from_boot(guests: Guests, config: str, arch: str) -> None:
+    """Its devices, its files in debugfs and tracefs, the ACPI object of its processor."""
+    folders = OF_EACH_CPU[arch]
+    lists = [f"poke list {number} {path}" for number, path in enumerate(folders)]
+    at_once, later = (
+        guests(many_cpus(cmdline, "cpus wait", *lists, config=config, arch=arch))
+        for cmdline in ("", "cpuhp.defer=2")
+    )
+    assert came_up(later)[:2] == (6, 6)
+    for number, path in enumerate(folders):
+        found = set(later.files[str(number)].splitlines())
+        assert any("7" in name.removeprefix(path) for name in found), path
+        assert found == set(at_once.files[str(number)].splitlines())
 
 
 def _per_cpu(record: Record, function: str) -> float:

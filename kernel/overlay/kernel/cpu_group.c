@@ -27,6 +27,10 @@
  * times: a write lock of CPU hotplug and the RCU grace period that comes with
  * it, a rebuild of the scheduler domains, a stop_machine() for the memory types.
  *
+ * On x86 a deferred CPU is possible and present until its group comes up, and
+ * little more: as one that is not enabled yet, it has no device. What else boot
+ * would make for it is made just before: see cpu_group_later().
+ *
  * Locks: lock_device_hotplug(), as sysfs does, so that nobody sees a CPU that
  * is online and a device that is not (in boot there are no devices yet);
  * cpu_add_remove_lock, from before the first CPU is kicked until all are online,
@@ -161,6 +165,11 @@ static unsigned int cpu_group_defer __initdata;
 
 /* CPUs that boot left for later, and did not come up yet. Written under cpu_add_remove_lock. */
 static struct cpumask cpu_group_deferred;
+
+/* Of those, the ones for which boot made less. A bit is cleared with device_hotplug_lock held. */
+struct cpumask cpu_group_later_mask __read_mostly;
+
+static BLOCKING_NOTIFIER_HEAD(cpu_group_makers);
 
 /* The directory that holds "deferred", to wake who polls it. */
 static struct device *cpu_group_dev;
@@ -309,6 +318,9 @@ const struct cpumask * __init cpu_group_split(unsigned int *max_cpus)
 	cpu_group_spread(&now, &first, cpu_group_defer);
 	cpu_group_spread(&now, &second, cpu_group_defer);
 	cpumask_andnot(&cpu_group_deferred, &cpu_group_deferred, &now);
+	/* On arm64 drivers expect a device of each CPU that is present. */
+	if (IS_ENABLED(CONFIG_X86))
+		cpumask_copy(&cpu_group_later_mask, &cpu_group_deferred);
 
 	*max_cpus = cpumask_weight(&now);
 	return &now;
@@ -522,6 +534,23 @@ bool __init cpu_group_boot(const struct cpumask *mask, unsigned int ncpus, enum 
 	return true;
 }
 
+void __init cpu_group_register_maker(struct notifier_block *maker)
+{
+	blocking_notifier_chain_register(&cpu_group_makers, maker);
+}
+
+int cpu_group_make_now(unsigned int cpu)
+{
+	int err;
+
+	if (!cpumask_test_and_clear_cpu(cpu, &cpu_group_later_mask))
+		return 0;
+	err = notifier_to_errno(blocking_notifier_call_chain(&cpu_group_makers, cpu, NULL));
+	if (err)
+		cpumask_set_cpu(cpu, &cpu_group_later_mask);
+	return err;
+}
+
 /*
  * Bring up @group. On return it holds the CPUs that came up.
  *
@@ -536,6 +565,8 @@ static int cpu_group_bring_up(struct cpumask *group)
 	lock_device_hotplug();
 	for_each_cpu(cpu, group) {
 		err = cpu_group_online_node(cpu);
+		/* With a device it can be brought up when there is memory again. */
+		err = cpu_group_make_now(cpu) ?: err;
 		if (err)
 			cpu_group_failed(cpu, err, group);
 	}
@@ -547,7 +578,7 @@ static int cpu_group_bring_up(struct cpumask *group)
 		err = cpu_up_check(cpu);
 		if (err == -EBUSY)
 			goto out;
-		/* Hot-added, and its device is still to come. */
+		/* Its device is still to come: hot-added, or firmware did not let it. */
 		if (!err && !get_cpu_device(cpu))
 			err = -ENODEV;
 		if (err)
@@ -655,13 +686,19 @@ static int cpu_group_thread(void *unused)
 void cpu_group_start_deferred(void)
 {
 	struct task_struct *task;
+	unsigned int cpu;
 
 	if (cpumask_empty(&cpu_group_deferred))
 		return;
 	pr_info("CPUs %*pbl come up behind boot\n", cpumask_pr_args(&cpu_group_deferred));
 	task = kthread_run(cpu_group_thread, NULL, "cpu_group");
-	if (IS_ERR(task))
-		pr_err("no thread for the deferred CPUs: bring them up through sysfs\n");
+	if (!IS_ERR(task))
+		return;
+	pr_err("no thread for the deferred CPUs: bring them up through sysfs\n");
+	lock_device_hotplug();
+	for_each_cpu(cpu, &cpu_group_deferred)
+		cpu_group_make_now(cpu);
+	unlock_device_hotplug();
 }
 
 #ifdef CONFIG_SYSFS

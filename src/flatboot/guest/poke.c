@@ -5,6 +5,7 @@
  *	poke write LABEL PATH TEXT	write.LABEL=ok, or the error's name
  *	poke later LABEL PATH TEXT	the same by a process that stays behind
  *	poke show LABEL PATH		prints the file, as LABEL
+ *	poke list LABEL PATH		prints the paths below, as LABEL
  *	poke drain LABEL PATH		reads all of it: drain.LABEL=bytes
  *	poke await LABEL PATH TEXT	await.LABEL=ok once the file is TEXT and
  *					a line end, or late after 60 s
@@ -13,6 +14,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,6 +67,23 @@ static void show(const char *label, const char *path)
 	printf(RESULT "begin %s\n", label);
 	total = read_file(path, 1);
 	printf("\n" RESULT "end %s %lld\n", label, total < 0 ? 0 : total);
+}
+
+static int print_path(const char *path, const struct stat *about, int type,
+		      struct FTW *level)
+{
+	(void)about;
+	(void)type;
+	(void)level;
+	puts(path);
+	return 0;
+}
+
+static void list(const char *label, const char *path)
+{
+	printf(RESULT "begin %s\n", label);
+	nftw(path, print_path, 16, FTW_PHYS);
+	printf(RESULT "end %s 0\n", label);
 }
 
 static void drain(const char *label, const char *path)
@@ -121,6 +140,8 @@ int main(int argc, char **argv)
 		await(argv[2], argv[3], argv[4]);
 	} else if (!strcmp(verb, "show") && argc == 4) {
 		show(argv[2], argv[3]);
+	} else if (!strcmp(verb, "list") && argc == 4) {
+		list(argv[2], argv[3]);
 	} else if (!strcmp(verb, "drain") && argc == 4) {
 		drain(argv[2], argv[3]);
 	} else if (!strcmp(verb, "sysinfo") && argc == 3) {
