@@ -148,3 +148,20 @@ def test_memory_of_boot_is_freed(guests: Guests, mode: str, memory: str, nodes: 
         freed = re.findall(rf"Freeing {what}: (\d+)K", ours.log)
         assert len(freed) == 1
         assert int(freed[0]) > 100
+
+
+def test_it_is_available_to_cpus_that_come_up(guests: Guests) -> None:
+    """On stock half of these find no memory for their ring buffer before all is initialised."""
+    size = "poke show size /sys/kernel/tracing/per_cpu/cpu15/buffer_size_kb"
+    record = guests(
+        Ask(
+            "flatboot",
+            "2G",
+            (size,),
+            cpus=16,
+            clock="wall",
+            cmdline="lpj=4000000 trace_event=sched:sched_switch trace_buf_size=16M",
+        )
+    )
+    assert "failed to allocate ring buffer" not in record.log
+    assert int(record.files["size"]) >= 16 << 10
