@@ -20,16 +20,28 @@ CMDLINE = f"lpj=4000000 nolapic_timer {sweep.TRACE_CMDLINE}"
 #: CPUs that are online and CPUs that are possible, and how many parts that differ most are shown.
 ONLINE, POSSIBLE, MOST = 16, 128, 12
 DRAWN = 8
+#: How many CPUs boot brings up where it leaves others for later.
+FEW = 4
 
 
 def wanted(flavour: str, cpus: int, online: int) -> Wanted:
     """Return the boot of a machine of *cpus* CPUs, of which so many are *online*."""
-    limited = online < cpus
+    if online < cpus:
+        return _wanted(f"online{online}", flavour, cpus, f"maxcpus={online}")
+    return _wanted("", flavour, cpus, "")
+
+
+def deferred(cpus: int) -> Wanted:
+    """Return the boot of a machine of *cpus* CPUs, of which boot brings up a few."""
+    return _wanted(f"defer{FEW}", "flatboot", cpus, f"cpuhp.defer={FEW}")
+
+
+def _wanted(folder: str, flavour: str, cpus: int, parameter: str) -> Wanted:
     return Wanted(
-        f"cpu_bring_up/online{online}" if limited else "cpu_bring_up",
+        f"cpu_bring_up/{folder}".rstrip("/"),
         flavour,
         "2G",
-        f"{CMDLINE} maxcpus={online}" if limited else CMDLINE,
+        f"{CMDLINE} {parameter}".strip(),
         cpus=cpus,
         programs=(sweep.TRACE_PROGRAM,),
         spans=True,
@@ -61,5 +73,14 @@ def possible(kept: Kept) -> Table:
         },
         f"Work of CPU bring-up, {ONLINE} CPUs online, of {ONLINE} and of {POSSIBLE} that are"
         " possible: instructions",
+        MOST,
+    )
+
+
+def later(kept: Kept) -> Table:
+    """Return which parts cost more on a machine whose other CPUs boot leaves for later."""
+    return cpu_work.difference(
+        {f"{cpus} possible": cpu_work.boot(kept(deferred(cpus))) for cpus in (CPUS[0], CPUS[-1])},
+        f"Work of boot with cpuhp.defer={FEW}, on {CPUS[0]} CPUs and on {CPUS[-1]}: instructions",
         MOST,
     )

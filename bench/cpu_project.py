@@ -19,7 +19,7 @@ def projected(kept: Kept) -> Projection:
         kept(cpu_bring_up.wanted(flavour, cpus, cpus))
         for flavour in cpu_bring_up.FLAVOURS
         for cpus in cpu_bring_up.CPUS
-    ]
+    ] + [kept(cpu_bring_up.deferred(cpus)) for cpus in cpu_bring_up.CPUS]
     kernels = projection.kernels(records, rules.ways)
     return Projection(kernels, rules, projection_rules.published())
 

@@ -8,7 +8,7 @@ checked on the largest. What the exact clock cannot see, who runs a part, and wh
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -138,7 +138,7 @@ Values = Mapping[str, float]
 
 
 def kernels(records: Sequence[Record], ways: Sequence[Way]) -> dict[str, Kernel]:
-    """Return the kernels of *ways*, by flavour, from boots of *records* that have spans.
+    """Return the kernels of *ways*, by ``Way.boots``, from boots of *records* that have spans.
 
     Raises:
         FlatbootError: boots of a kernel are too few, or differ in more than CPUs.
@@ -152,39 +152,52 @@ def kernels(records: Sequence[Record], ways: Sequence[Way]) -> dict[str, Kernel]
         raise FlatbootError("the records differ in memory: name those of one memory size")
     if any(len(record.machine.nodes) > 1 for record in counted):
         raise FlatbootError("there are boots with several nodes: name records of one node only")
-    partly = [record for record in counted if spans.cpus(record.spans) != record.machine.cpus]
+    parameters = {way.parameter for way in ways} - {""}
+    partly = [
+        record
+        for record in counted
+        if not _parameter(record, parameters) and spans.cpus(record.spans) != record.machine.cpus
+    ]
     if partly:
         raise FlatbootError(
             f"a boot of {partly[0].machine.cpus} CPUs has {spans.cpus(partly[0].spans)} online:"
             " name records of boots without maxcpus="
         )
     found = {}
-    for flavour in dict.fromkeys(way.kernel for way in ways):
+    for way in ways:
         boots = {
             record.machine.cpus: cpu_work.boot(record)
             for record in counted
-            if record.kernel.flavour == flavour
+            if record.kernel.flavour == way.kernel
+            and _parameter(record, parameters) == way.parameter
         }
         if len(boots) <= FEWEST:
+            with_it = f" --cmdline {way.parameter}" if way.parameter else ""
             raise FlatbootError(
-                f"there are boots of {flavour} with {len(boots)} numbers of CPUs, and a projection"
-                f" needs {FEWEST + 1}: make them with {SWEEP}"
+                f"there are boots of {way.boots} with {len(boots)} numbers of CPUs, and a"
+                f" projection needs {FEWEST + 1}: make them with {SWEEP}{with_it}"
             )
-        found[flavour] = _kernel([boots[cpus] for cpus in sorted(boots)])
+        found[way.boots] = _kernel(boots)
     return found
 
 
-def _kernel(boots: Sequence[cpu_work.Boot]) -> Kernel:
-    *fitted, last = boots
-    others = [boot.cpus - 1 for boot in fitted]
+def _parameter(record: Record, parameters: Collection[str]) -> str:
+    """Return which of *parameters* the boot had; "" for none."""
+    return next((word for word in record.cmdline.split() if word in parameters), "")
+
+
+def _kernel(boots: Mapping[int, cpu_work.Boot]) -> Kernel:
+    """Return the parts of *boots*, which are keyed by the CPUs of their machine."""
+    *fitted, last = sorted(boots)
+    others = [cpus - 1 for cpus in fitted]
     curves = {}
-    for part in sorted({part for boot in boots for part in boot.costs}):
-        costs = [boot.together([part]) for boot in fitted]
+    for part in sorted({part for boot in boots.values() for part in boot.costs}):
+        costs = [boots[cpus].together([part]) for cpus in fitted]
         work = fits.polynomial(others, [cost.working for cost in costs], _INTERRUPTS)
         calls = fits.polynomial(others, [cost.calls for cost in costs])
-        held_out = last.together([part]).working
-        curves[part] = Curve(work, calls, held_out, work(last.cpus - 1))
-    return Kernel(curves, tuple(boot.cpus for boot in fitted), last.cpus)
+        held_out = boots[last].together([part]).working
+        curves[part] = Curve(work, calls, held_out, work(last - 1))
+    return Kernel(curves, tuple(fitted), last)
 
 
 class Projection:
@@ -287,12 +300,12 @@ class Projection:
                 found.append(Verdict(what, ratio, self.rules.targets["to_init"]))
         return found
 
-    def check(self, flavour: str) -> dict[Part, tuple[float, float]]:
+    def check(self, boots: str) -> dict[Part, tuple[float, float]]:
         """Return what was projected for the boot held out, and measured there, in instructions.
 
-        Of each part that boot waits for.
+        Of each part that boot waits for; *boots* is ``Way.boots``.
         """
-        curves = self.kernels[flavour].curves.items()
+        curves = self.kernels[boots].curves.items()
         return {
             part: (curve.projected, curve.held_out)
             for part, curve in curves
@@ -346,7 +359,7 @@ class Projection:
     def _loads(self, way: Way, machine: Machine) -> list[_Load]:
         """Return what each part that boot waits for has to do."""
         if (way, machine) not in self._known:
-            kernel, found = self.kernels[way.kernel], []
+            kernel, found = self.kernels[way.boots], []
             for part, curve in kernel.curves.items():
                 rule = self.rule(part)
                 if rule.runs != "beside":
@@ -380,6 +393,9 @@ def _of(row: Row) -> Chosen:
 
 def _size(rule: Rule, machine: Machine, way: Way) -> tuple[float, float]:
     """Return the number of CPUs that the cost of a part goes by, and how often that is spent."""
+    if way.parameter:
+        # Its boots brought up as few CPUs, so the machine's are what it grows with.
+        return machine.cpus, 1
     online = way.online or machine.cpus
     if rule.over == "node":
         nodes = min(machine.nodes, online)

@@ -44,6 +44,7 @@ class Way:
     Attributes:
         name: kernel or parameter.
         kernel: the flavour of the records that it goes by.
+        parameter: what those have on their command line, and no others; "" for nothing.
         group: whether the CPUs of boot run their online callbacks at the same time.
         tree: whether CPUs that are up prepare and release others.
         online: how many CPUs boot brings up; 0 for all.
@@ -54,6 +55,12 @@ class Way:
     group: bool = False
     tree: bool = False
     online: int = 0
+    parameter: str = ""
+
+    @property
+    def boots(self) -> str:
+        """The name of the boots that it goes by."""
+        return f"{self.kernel} {self.parameter}".strip()
 
 
 @dataclass(frozen=True)

@@ -110,6 +110,27 @@ def test_growth_is_found_and_carried_on() -> None:
     assert found.check("stock") == {PART: pytest.approx((squares(128), squares(128)))}
 
 
+def test_a_way_with_a_parameter_goes_by_its_own_boots() -> None:
+    """They bring up as few CPUs on each machine: what grows with it is taken as it is."""
+    behind = dataclasses.replace(DEFER, parameter="cpuhp.defer=4")
+    own = [
+        dataclasses.replace(record("flatboot", cpus, {"part": squares}), cmdline="a cpuhp.defer=4")
+        for cpus in (*FITTED, HELD_OUT)
+    ]
+    kernels = projection.kernels([*sweep(), *own], (STOCK, FLAT, behind))
+    assert list(kernels) == ["stock", "flatboot", "flatboot cpuhp.defer=4"]
+    ways = dataclasses.replace(rules(part_rule()), ways=(STOCK, FLAT, behind))
+    found = Projection(kernels, ways, ())
+    assert found.seconds(behind, MACHINE, every).value == pytest.approx(squares(256) / SPEED)
+    assert found.seconds(FLAT, MACHINE, every).value < squares(256) / SPEED
+
+
+def test_boots_of_a_way_with_a_parameter_are_asked_for() -> None:
+    behind = dataclasses.replace(DEFER, parameter="cpuhp.defer=4")
+    with pytest.raises(FlatbootError, match=r"flatboot cpuhp.defer=4 with 0 .* --cmdline cpuhp"):
+        projection.kernels(sweep(), (STOCK, FLAT, behind))
+
+
 def test_the_boot_held_out_changes_the_check_and_the_range_only() -> None:
     right, wrong = (
         projected(part_rule(), sweep(held_out))
@@ -330,9 +351,9 @@ def test_command_prints_json() -> None:
 
 
 def test_command_takes_other_records(tmp_path: Path) -> None:
-    for one in results.read([KEPT]):
+    for number, one in enumerate(results.read([KEPT, KEPT / "defer4"])):
         if one.machine.cpus <= 128:
-            one.save(tmp_path / f"{one.kernel.flavour}{one.machine.cpus}.json")
+            one.save(tmp_path / f"{number}.json")
     assert "Check on 128 CPUs" in run(str(tmp_path))
 
 
