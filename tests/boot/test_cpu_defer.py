@@ -149,7 +149,8 @@ def test_boot_costs_less_than_with_cpus_that_user_space_brings_up(guests: Guests
         int(guests(many_cpus(cmdline, clock="exact", cpus=cpus)).results["mark"])
         for cmdline, cpus in (("", 4), ("cpuhp.defer=4", 32), ("maxcpus=4", 32))
     )
-    assert deferred - few < 0.5 * (by_hand - few)
+    # 400,000 instructions for each of 28 CPUs; a boot may take a tick more, which is 4,000,000.
+    assert by_hand - deferred > 28 * 200_000
     assert deferred < 1.06 * few
 
 
