@@ -164,7 +164,7 @@ def kernels(records: Sequence[Record], ways: Sequence[Way]) -> dict[str, Kernel]
             " name records of boots without maxcpus="
         )
     found = {}
-    for way in ways:
+    for name, way in {way.boots: way for way in ways}.items():
         boots = {
             record.machine.cpus: cpu_work.boot(record)
             for record in counted
@@ -174,10 +174,10 @@ def kernels(records: Sequence[Record], ways: Sequence[Way]) -> dict[str, Kernel]
         if len(boots) <= FEWEST:
             with_it = f" --cmdline {way.parameter}" if way.parameter else ""
             raise FlatbootError(
-                f"there are boots of {way.boots} with {len(boots)} numbers of CPUs, and a"
+                f"there are boots of {name} with {len(boots)} numbers of CPUs, and a"
                 f" projection needs {FEWEST + 1}: make them with {SWEEP}{with_it}"
             )
-        found[way.boots] = _kernel(boots)
+        found[name] = _kernel(boots)
     return found
 
 
