@@ -39,6 +39,7 @@
  */
 #define pr_fmt(fmt) "cpu: " fmt
 
+#include <linux/cond_resched_lazy.h>
 #include <linux/cpu.h>
 #include <linux/cpu_group.h>
 #include <linux/cpuset.h>
@@ -569,6 +570,7 @@ static int cpu_group_bring_up(struct cpumask *group)
 		err = cpu_group_make_now(cpu) ?: err;
 		if (err)
 			cpu_group_failed(cpu, err, group);
+		cond_resched_lazy();
 	}
 	cpu_maps_update_begin();
 
