@@ -62,4 +62,4 @@ def test_features_configured_out(guests: Guests) -> None:
     ours = guests(Ask("flatboot", "2G", mode="lazy", config="features-off"))
     stock = guests(Ask("stock", "2G"))
     assert "Deferred" not in ours.meminfo
-    assert ours.to_init == pytest.approx(stock.to_init, rel=0.001)
+    assert ours.to_init <= 1.001 * stock.to_init

@@ -183,6 +183,19 @@ def test_each_cpu_has_what_it_has_from_boot(guests: Guests, config: str, arch: s
         assert found == set(at_once.files[str(number)].splitlines())
 
 
+def test_each_cpu_answers_a_nonmaskable_interrupt(guests: Guests) -> None:
+    """Its stacks for exceptions are mapped when it first comes up."""
+    online = "/sys/devices/system/cpu/cpu5/online"
+    programs = (
+        *("cpus wait", f"poke write down {online} 0", f"poke write up {online} 1"),
+        "poke write backtraces /proc/sysrq-trigger l",
+        "cpus try",
+    )
+    record = guests.unjudged(many_cpus("cpuhp.defer=2 ignore_loglevel", *programs, config="users"))
+    assert set(map(int, re.findall(r"NMI backtrace for cpu (\d+)", record.log))) == set(range(8))
+    assert_usable(record, 8)
+
+
 def _per_cpu(record: Record, function: str) -> float:
     """Return what a callback took, in instructions: the median of all CPUs but the boot CPU.
 

@@ -9,10 +9,10 @@
  * @type: its type
  * @name: its name
  *
- * It is not even cleared: on each CPU but the boot CPU it holds whatever was in
- * that memory, before an earlier kernel ended, too. So it must be written before
- * it is read, by hardware and by entry code as well, and must never be mapped
- * for user space. For what is large: stacks, buffers.
+ * It is not even cleared: it holds whatever was in that memory, before an earlier
+ * kernel ended, too. So it must be written before it is read, by hardware and by
+ * entry code as well, and cleared before it is mapped for user space. For what is
+ * large: stacks, buffers.
  */
 #if defined(CONFIG_SMP) && !defined(MODULE)
 #define DEFINE_PER_CPU_UNINIT(type, name)	DEFINE_PER_CPU_SECTION(type, name, "..uninit")
