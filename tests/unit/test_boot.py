@@ -72,7 +72,7 @@ STALE = OOPS.format(before="66")
     ("cpus", "exact", "consoles", "runs"),
     [
         (2, False, [STALE, STALE, DONE], 3),
-        (2, False, [STALE] * 7, 6),
+        (2, False, [STALE] * 17, 16),
         (2, False, [OOPS.format(before="cc"), DONE], 1),
         (1, False, [STALE, DONE], 1),
         (2, True, [STALE, DONE], 1),
