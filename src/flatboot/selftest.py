@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from flatboot import atomic, paths
+from flatboot import atomic, host, paths
 from flatboot.errors import FlatbootError
 from flatboot.git import git
 
@@ -22,6 +22,9 @@ _FOLDERS = ("unit", "boot")
 _COUNTS = ("tests", "failures", "errors", "skipped")
 #: Exit statuses of pytest: all tests ran to their end, or there were none.
 _RAN, _NONE_COLLECTED = (0, 1), 5
+
+#: Host memory that the guests of one process of tests may take.
+_PROCESS_BYTES = 4 << 30
 
 
 def test(
@@ -35,7 +38,7 @@ def test(
         list[str] | None, typer.Argument(help="Further arguments for pytest, after --.")
     ] = None,
 ) -> None:
-    """Run the tests: unit tests, then boot tests."""
+    """Run the tests, a file on each core: unit tests, then boot tests."""
     root = paths.repo()
     selection = [] if long else ["-m", "not long"]
     if keyword is not None:
@@ -43,7 +46,7 @@ def test(
     folders = [str(Path("tests") / name) for name in _FOLDERS if (root / "tests" / name).is_dir()]
     with tempfile.TemporaryDirectory(prefix="flatboot-test-") as scratch:
         report = Path(scratch) / "report.xml"
-        command = [sys.executable, "-m", "pytest", f"--junitxml={report}", *selection]
+        command = [sys.executable, "-m", "pytest", f"--junitxml={report}", *_spread(), *selection]
         status = _run([*command, *(pytest_arguments or ()), *folders], root)
         if long and status in _RAN:
             _keep(report, root / "bench" / "long-test.json", root, selection)
@@ -51,6 +54,12 @@ def test(
         raise FlatbootError("no test was collected in tests/: check -k and the arguments")
     if status != 0:
         raise typer.Exit(status)
+
+
+def _spread() -> list[str]:
+    """Have each core work at a file, as memory allows; the tests of one file share boots."""
+    processes = max(1, min(host.cores(), host.available_memory() // _PROCESS_BYTES))
+    return [f"--numprocesses={processes}", "--dist=loadfile", "--no-loadscope-reorder"]
 
 
 def _run(command: list[str], root: Path) -> int:
