@@ -183,7 +183,8 @@ def test_each_cpu_has_what_it_has_from_boot(guests: Guests, config: str, arch: s
         assert found == set(at_once.files[str(number)].splitlines())
 
 
-def test_each_cpu_answers_a_nonmaskable_interrupt(guests: Guests) -> None:
+@pytest.mark.parametrize("config", ["users", pytest.param("mitigations", marks=pytest.mark.long)])
+def test_each_cpu_answers_a_nonmaskable_interrupt(guests: Guests, config: str) -> None:
     """Its stacks for exceptions are mapped when it first comes up."""
     online = "/sys/devices/system/cpu/cpu5/online"
     programs = (
@@ -191,7 +192,8 @@ def test_each_cpu_answers_a_nonmaskable_interrupt(guests: Guests) -> None:
         "poke write backtraces /proc/sysrq-trigger l",
         "cpus try",
     )
-    record = guests.unjudged(many_cpus("cpuhp.defer=2 ignore_loglevel", *programs, config="users"))
+    record = guests.unjudged(many_cpus("cpuhp.defer=2 ignore_loglevel", *programs, config=config))
+    assert ("page tables isolation: enabled" in record.log) == (config == "mitigations")
     assert set(map(int, re.findall(r"NMI backtrace for cpu (\d+)", record.log))) == set(range(8))
     assert_usable(record, 8)
 
