@@ -12,8 +12,8 @@ from scipy.optimize import nnls
 
 #: The highest power of a polynomial, and to which share a further one must cut the worst miss.
 _POWERS, _CUT = 3, 1 / 3
-#: A miss that is no reason for a further power.
-_GOOD = 0.02
+#: A miss that is no reason for a further power, and the most that a line with a bend may miss by.
+_GOOD, _BENT = 0.02, 0.25
 Array: TypeAlias = NDArray[np.float64]
 
 
@@ -45,13 +45,18 @@ class Fit:
 
 @dataclass(frozen=True)
 class Polynomial:
-    """A cost as ``sum(coefficients[i] * size**i)``, in the unit of the points; none is below 0."""
+    """A cost as ``sum(coefficients[i] * (size - beyond)**i)``, in the unit of the points.
+
+    No coefficient is below 0, and up to the size *beyond* the cost is that at *beyond*.
+    """
 
     coefficients: tuple[float, ...]
+    beyond: float = 0
 
     def __call__(self, size: float) -> float:
         """Return the cost at *size*."""
-        return float(np.polynomial.polynomial.polyval(size, self.coefficients))
+        larger = max(size - self.beyond, 0)
+        return float(np.polynomial.polynomial.polyval(larger, self.coefficients))
 
 
 def polynomial(sizes: Sequence[float], costs: Sequence[float], noise: float = 0) -> Polynomial:
@@ -61,6 +66,10 @@ def polynomial(sizes: Sequence[float], costs: Sequence[float], noise: float = 0)
     decides alone. It is a straight line where that misses no cost by more than *noise*, in the unit
     of the costs. Else a higher power, up to the cube, is taken if it cuts the worst miss (as a
     share of the cost) to a third. It never has more terms than there are points.
+
+    What costs the same up to a size and grows from there on, as a buffer that is large enough up to
+    then, is no power: a line from one of *sizes* on is taken, with two of them beyond, if it misses
+    by no more than half as much as the best of those, and than a quarter.
 
     Raises:
         ValueError: there are fewer than two points, or a cost is below zero.
@@ -78,16 +87,22 @@ def polynomial(sizes: Sequence[float], costs: Sequence[float], noise: float = 0)
         share = max(_shares(_misses(made, sizes, costs), costs))
         if worst > _GOOD and share <= worst * _CUT:
             best, worst = made, share
+    for bend in sorted(sizes)[1:-2]:
+        made = _powers(x, y, 1, bend)
+        share = max(_shares(_misses(made, sizes, costs), costs))
+        if worst > _GOOD and share <= min(worst / 2, _BENT):
+            best, worst = made, share
     return best
 
 
-def _powers(x: Array, y: Array, highest: int) -> Polynomial:
+def _powers(x: Array, y: Array, highest: int, beyond: float = 0) -> Polynomial:
+    x = np.maximum(x - beyond, 0)
     weights = 1 / np.sqrt(np.maximum(y, 1))
     matrix = np.vander(x, highest + 1, increasing=True) * weights[:, None]
     # Powers of large sizes differ by so much that the solver wants them alike.
     scale = matrix.max(axis=0)
     solution, _ = nnls(matrix / scale, y * weights, maxiter=1000)
-    return Polynomial(tuple((solution / scale).tolist()))
+    return Polynomial(tuple((solution / scale).tolist()), beyond)
 
 
 def _misses(made: Polynomial, sizes: Sequence[float], costs: Sequence[float]) -> list[float]:

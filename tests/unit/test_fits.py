@@ -78,6 +78,16 @@ def test_a_higher_power_has_to_explain_more_than_noise() -> None:
     assert len(fits.polynomial(sizes, costs).coefficients) > 2
 
 
+def test_what_grows_from_a_size_on_is_a_line_with_a_bend() -> None:
+    sizes = [3, 15, 63, 127]
+    steps = fits.polynomial(sizes, [4000, 4000, 380_000, 650_000])
+    assert (steps.beyond, len(steps.coefficients)) == (15, 2)
+    assert steps(0) == steps(15) == pytest.approx(4000, rel=0.25)
+    assert 1e7 < steps(1779) < 1.3e7
+    # One size beyond the bend says nothing of what follows.
+    assert fits.polynomial(sizes, [4000, 4000, 4000, 650_000]).beyond == 0
+
+
 def test_no_power_is_negative_and_none_is_left_to_chance() -> None:
     falls = fits.polynomial([1, 2, 3], [30, 20, 10])
     assert falls.coefficients[1:] == (0.0,)
