@@ -81,7 +81,7 @@ def fill_both(
     assert mine["still_deferred"] == 0
 
 
-@pytest.mark.parametrize("mode", ["lazy", pytest.param("background", marks=pytest.mark.long)])
+@pytest.mark.parametrize("mode", ["lazy", "background"])
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("cpus", CPUS)
 def test_512m(guests: Guests, cpus: int, size: str, mode: str) -> None:

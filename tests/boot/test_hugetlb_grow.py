@@ -217,9 +217,7 @@ def zeroing(cmdline: str) -> Ask:
     )
 
 
-@pytest.mark.parametrize(
-    "cmdline", [pytest.param("", marks=pytest.mark.long), "hugetlb_deferred=on"]
-)
+@pytest.mark.parametrize("cmdline", ["", "hugetlb_deferred=on"])
 def test_pages_are_zeroed_on_request(guests: Guests, cmdline: str) -> None:
     record = guests(zeroing(cmdline))
     assert [shown(record, label) for label in ("before", "some", "node", "gigantic")] == [

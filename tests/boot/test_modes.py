@@ -63,7 +63,7 @@ def test_boot_does_not_wait_and_all_counters_agree(guests: Guests, mode: str) ->
 
 
 @pytest.mark.parametrize(("config", "memory", "cpus", "nodes"), CONFIGS)
-@pytest.mark.parametrize("mode", [pytest.param("background", marks=pytest.mark.long), "lazy"])
+@pytest.mark.parametrize("mode", ["background", "lazy"])
 def test_complete_finishes_the_rest(
     guests: Guests, mode: str, config: str, memory: str, cpus: int, nodes: int
 ) -> None:

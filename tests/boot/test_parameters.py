@@ -25,7 +25,7 @@ PARAMETERS = [
     "hashdist=1",
 ]
 #: Those that the debug kernel boots with in the short tests.
-SHORT = {"movablecore=1G"}
+SHORT = {"movablecore=1G", "cma=64M", "hashdist=1"}
 PROGRAMS = (
     "poke drain flags /proc/kpageflags",
     "poke drain types /proc/pagetypeinfo",

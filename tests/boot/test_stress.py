@@ -47,9 +47,7 @@ metrics
 #: A task that an emulated CPU leaves waiting while it runs many others is not stuck.
 PATIENT = "no_timer_check watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=120"
 #: Both without pages that are cleared ahead of time, and with such pages, looked at when taken.
-ZEROED = pytest.mark.parametrize(
-    "cmdline", [pytest.param("", marks=pytest.mark.long), "prezero=on prezero.verify=1"]
-)
+ZEROED = pytest.mark.parametrize("cmdline", ["", "prezero=on prezero.verify=1"])
 #: Ends what would grow until memory is used up (brk, bigheap): a process's data in kB.
 MOST_DATA_KB = 256 << 10
 #: What each test must have initialised at least, in kB.
