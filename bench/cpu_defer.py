@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.table import Table
@@ -65,17 +66,34 @@ def boot(kept: Kept, way: Way, cpus: int) -> Record:
 
 def table(kept: Kept) -> Table:
     """Return the instructions to /init, and until all CPUs are up, by the number of CPUs."""
-    made = Table(
-        title="Instructions to /init, and until all CPUs are up",
-        caption=f"Ratio: to the same kernel with {FEW} CPUs. Through sysfs no more than"
+    return _table(
+        kept,
+        (AT_BOOT, BY_HAND, ALL_AT_BOOT, BEHIND_BOOT),
+        "Instructions to /init, and until all CPUs are up",
+        f"Ratio: to the same kernel with {FEW} CPUs. Through sysfs no more than"
         f" {BY_HAND_MOST} CPUs are brought up here: each makes the kernel build all scheduler"
         " domains anew",
     )
+
+
+def short(kept: Kept) -> Table:
+    """Return what *table* has of stock as it is and of CPUs behind boot."""
+    return _table(
+        kept,
+        (AT_BOOT, BEHIND_BOOT),
+        "Boot cost against CPUs: instructions from reset to /init, exact clock",
+        f"Ratio: to the same kernel with {FEW} CPUs; all up: instructions from reset until the last"
+        " CPU is up, on stock before /init",
+    )
+
+
+def _table(kept: Kept, ways: Sequence[Way], title: str, caption: str) -> Table:
+    made = Table(title=title, caption=caption)
     made.add_column("kernel")
     made.add_column("CPUs", justify="right")
     for column in ("to /init", "ratio", "all up"):
         made.add_column(column, justify="right")
-    for way in (AT_BOOT, BY_HAND, ALL_AT_BOOT, BEHIND_BOOT):
+    for way in ways:
         least = 0
         for cpus in CPUS:
             record = boot(kept, way, cpus)
