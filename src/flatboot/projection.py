@@ -410,6 +410,11 @@ def _steps(way: Way, online: int) -> float:
     return math.ceil(math.log2(online)) if way.tree else online
 
 
+def _rounds(rule: Rule, online: int) -> int:
+    """Return how many CPUs run a parallel callback one after another."""
+    return math.ceil(online / rule.at_once) if rule.at_once else 1
+
+
 def _serial(rule: Rule, way: Way, online: int, values: Values) -> float:
     """Return the share of a part's work that boot waits for."""
     if not way.group or rule.runs == "once":
@@ -419,7 +424,7 @@ def _serial(rule: Rule, way: Way, online: int, values: Values) -> float:
     if rule.runs == "prepare":
         alone = _steps(way, online) / online if rule.spread else 1
     else:
-        alone = 1 / online if rule.parallel else 1
+        alone = _rounds(rule, online) / online if rule.parallel else 1
     return alone + values["contended"] * (1 - alone)
 
 
@@ -432,6 +437,8 @@ def _waiting(load: _Load, way: Way, online: int, values: Values) -> float:
         return exits + calls * each
     if rule.runs == "prepare":
         return exits + calls * each * _steps(way, online) / online
-    if rule.parallel:
-        return exits + calls * rule.handshakes * values["wake"] + each
-    return exits + calls * (each if rule.runs == "set up" else values["handover"])
+    if rule.runs == "set up" and not (rule.parallel or rule.at_once):
+        return exits + calls * each
+    turns = 0 if rule.parallel else values["handover"]
+    woken = rule.handshakes * values["wake"]
+    return exits + calls * (woken + turns) + _rounds(rule, online) * each

@@ -74,6 +74,7 @@ class Rule:
     functions: tuple[str, ...] = ()
     over: Over = "possible"
     parallel: bool = False
+    at_once: int = 0
     spread: bool = False
     grouped: bool = False
     handshakes: float = 0

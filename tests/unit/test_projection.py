@@ -158,6 +158,10 @@ def test_no_range_within_what_was_fitted() -> None:
         (part_rule(parallel=True), WORK, WORK / 257, WORK / 257),
         (part_rule(), WORK, WORK, WORK),
         (part_rule("set up", parallel=True), WORK, WORK / 257, WORK / 257),
+        # 32 at a time make 9 rounds.
+        (part_rule("set up", parallel=True, at_once=32), WORK, *[WORK * 9 / 257] * 2),
+        # Those that are awake take turns.
+        (part_rule("set up", at_once=32), WORK, WORK, WORK),
         (part_rule("set up"), WORK, WORK, WORK),
         (part_rule("prepare"), WORK, WORK, WORK),
         (part_rule("prepare", spread=True), WORK, WORK, WORK * 9 / 257),
@@ -167,7 +171,8 @@ def test_no_range_within_what_was_fitted() -> None:
     ],
 )
 def test_who_works_at_the_same_time(rule: Rule, stock: float, flat: float, tree: float) -> None:
-    handovers = CALLS * HANDOVER if rule.runs == "online" and not rule.parallel else 0
+    turns = not rule.parallel and (rule.runs == "online" or rule.at_once)
+    handovers = CALLS * HANDOVER if turns else 0
     expected = [stock / SPEED, flat / SPEED + handovers, tree / SPEED + handovers]
     assert of_each_way(rule) == pytest.approx(expected)
 
@@ -181,6 +186,16 @@ def test_who_works_at_the_same_time(rule: Rule, stock: float, flat: float, tree:
             CALLS * HANDSHAKE,
             CALLS * WAKE + HANDSHAKE,
             CALLS * WAKE + HANDSHAKE,
+        ),
+        (
+            part_rule("set up", parallel=True, at_once=32, handshakes=1),
+            CALLS * HANDSHAKE,
+            *[CALLS * WAKE + 9 * HANDSHAKE] * 2,
+        ),
+        (
+            part_rule("set up", at_once=32, handshakes=1),
+            CALLS * HANDSHAKE,
+            *[CALLS * WAKE + 9 * HANDSHAKE] * 2,
         ),
         (part_rule("set up", handshakes=2), *[CALLS * 2 * HANDSHAKE] * 3),
         # Waits of a tree's CPUs overlap although their work does not.
