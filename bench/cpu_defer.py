@@ -83,7 +83,8 @@ def short(kept: Kept) -> Table:
         (AT_BOOT, BEHIND_BOOT),
         "Boot cost against CPUs: instructions from reset to /init, exact clock",
         f"Ratio: to the same kernel with {FEW} CPUs; all up: instructions from reset until the last"
-        " CPU is up, on stock before /init",
+        f" CPU is up, on stock before /init; 2 GiB, all with {KNOWN_DELAY} {NO_TIMER}, without"
+        " which each emulated CPU measures its delay loop and its timer",
     )
 
 
