@@ -192,11 +192,13 @@ static inline void *deferred_init_memmap_alloc(unsigned long size)
 	return NULL;
 }
 
+#ifdef CONFIG_SPARSEMEM
 static inline unsigned long deferred_init_memmap_run(unsigned long nr,
 						     unsigned long end_nr)
 {
 	return PAGES_PER_SECTION;
 }
+#endif
 
 static inline void deferred_init_memmap_end(void)
 {
