@@ -199,8 +199,7 @@ def test_cpus_go_down_and_come_up_at_random(guests: Guests, config: str, seconds
     """Under load; and parallel callbacks of a CPU that comes alone are what they were."""
     programs = ("cpus wait", f"cpus shuffle {seconds}", "cpus try")
     record = guests(many_cpus("cpuhp.defer=2", *programs, config=config))
-    # Half a second each on the kernel that checks itself, and some times that on a busy host.
-    assert int(record.results["cpus.shuffled"]) > seconds / 3
+    assert int(record.results["cpus.shuffled"]) > seconds
     assert record.results["cpus.refused"] == "0"
     assert_usable(record, 8)
 
