@@ -411,7 +411,7 @@ def _steps(way: Way, online: int) -> float:
 
 
 def _rounds(rule: Rule, online: int) -> int:
-    """Return how many CPUs run a parallel callback one after another."""
+    """Return how many times boot wakes CPUs for a callback and waits for them."""
     return math.ceil(online / rule.at_once) if rule.at_once else 1
 
 
