@@ -25,9 +25,11 @@ CPUS = "/sys/devices/system/cpu/"
 DESCRIBED = {
     "modalias": "modalias",
     "uevent": "cpu5/uevent",
-    "cores": "cpu5/topology/core_cpus_list",
-    "die": "cpu5/topology/die_cpus_list",
-    "package": "cpu5/topology/package_cpus_list",
+    **{
+        f"{of}{cpu}": f"cpu{cpu}/topology/{of}_cpus_list"
+        for of in ("core", "die", "package")
+        for cpu in range(16)
+    },
     **{f"cache{index}": f"cpu5/cache/index{index}/shared_cpu_list" for index in range(4)},
 }
 
