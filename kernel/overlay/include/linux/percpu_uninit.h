@@ -20,4 +20,11 @@
 #define DEFINE_PER_CPU_UNINIT(type, name)	DEFINE_PER_CPU(type, name)
 #endif
 
+/* Of one that is defined so, for other files. */
+#ifdef CONFIG_SMP
+#define DECLARE_PER_CPU_UNINIT(type, name)	DECLARE_PER_CPU_SECTION(type, name, "..uninit")
+#else
+#define DECLARE_PER_CPU_UNINIT(type, name)	DECLARE_PER_CPU(type, name)
+#endif
+
 #endif /* _LINUX_PERCPU_UNINIT_H */
