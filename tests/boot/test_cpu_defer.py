@@ -195,6 +195,10 @@ def test_each_cpu_answers_a_nonmaskable_interrupt(guests: Guests, config: str) -
     record = guests.unjudged(many_cpus("cpuhp.defer=2 ignore_loglevel", *programs, config=config))
     assert ("page tables isolation: enabled" in record.log) == (config == "mitigations")
     assert set(map(int, re.findall(r"NMI backtrace for cpu (\d+)", record.log))) == set(range(8))
+    # Each CPU has an idle thread of its own by then, also those that show another's before.
+    idle = re.findall(r"CPU: (\d+) UID: 0 PID: 0 Comm: swapper/(\d+)", record.log)
+    assert len({cpu for cpu, _ in idle}) >= 6
+    assert all(cpu == thread for cpu, thread in idle)
     assert_usable(record, 8)
 
 

@@ -57,6 +57,7 @@
 #include <linux/vmstat.h>
 
 #include "cpu_group.h"
+#include "smpboot.h"
 
 #define CREATE_TRACE_POINTS
 #include <trace/events/cpu_group.h>
@@ -565,7 +566,7 @@ static int cpu_group_bring_up(struct cpumask *group)
 
 	lock_device_hotplug();
 	for_each_cpu(cpu, group) {
-		err = cpu_group_online_node(cpu);
+		err = cpu_group_online_node(cpu) ?: idle_thread_make(cpu);
 		/* With a device it can be brought up when there is memory again. */
 		err = cpu_group_make_now(cpu) ?: err;
 		if (err)
