@@ -33,3 +33,14 @@ def test_functions_are_traced_on_request(guests: Guests) -> None:
     )
     assert ours
     assert ours == stock
+
+
+def test_the_pm_timer_is_there_when_the_first_process_runs(guests: Guests) -> None:
+    """It is verified beside the rest of boot, which waits for that at its end."""
+    show = "poke show sources /sys/devices/system/clocksource/clocksource0/available_clocksource"
+    stock, ours = (
+        guests(Ask(flavour, "2G", (show,))).files["sources"].split()
+        for flavour in ("stock", "flatboot")
+    )
+    assert "acpi_pm" in ours
+    assert set(ours) == set(stock)
