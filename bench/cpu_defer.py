@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rich.table import Table
 
+from flatboot.errors import FlatbootError
 from flatboot.kept import Kept, Wanted
 from flatboot.record import Record
 
@@ -59,9 +60,24 @@ def boot(kept: Kept, way: Way, cpus: int) -> Record:
             f"{KNOWN_DELAY} {NO_TIMER} {way.cmdline}".strip(),
             cpus,
             programs=() if left else (f"cpus {way.does}",),
+            phases=way == BEHIND_BOOT,
             fills=False,
         )
     )
+
+
+def firmware(kept: Kept, cpus: int) -> int:
+    """Return the instructions of the firmware on *cpus* CPUs, whatever it boots.
+
+    Raises:
+        FlatbootError: the record has no phases, or others first.
+    """
+    first = boot(kept, BEHIND_BOOT, cpus).phases[:1]
+    if not first or first[0].name != "firmware":
+        raise FlatbootError(
+            f"the boot of {cpus} CPUs behind boot has no phase of firmware: bench it anew"
+        )
+    return first[0].length
 
 
 def table(kept: Kept) -> Table:
@@ -70,7 +86,7 @@ def table(kept: Kept) -> Table:
         kept,
         (AT_BOOT, BY_HAND, ALL_AT_BOOT, BEHIND_BOOT),
         "Instructions to /init, and until all CPUs are up",
-        f"Ratio: to the same kernel with {FEW} CPUs. Through sysfs no more than"
+        f"Ratio: from kernel entry, to the same kernel with {FEW} CPUs. Through sysfs no more than"
         f" {BY_HAND_MOST} CPUs are brought up here: each makes the kernel build all scheduler"
         " domains anew",
     )
@@ -82,9 +98,9 @@ def short(kept: Kept) -> Table:
         kept,
         (AT_BOOT, BEHIND_BOOT),
         "Boot cost against CPUs: instructions from reset to /init, exact clock",
-        f"Ratio: to the same kernel with {FEW} CPUs; all up: instructions from reset until the last"
-        f" CPU is up, on stock before /init; 2 GiB, all with {KNOWN_DELAY} {NO_TIMER}, without"
-        " which each emulated CPU measures its delay loop and its timer",
+        f"Ratio: from kernel entry, to the same kernel with {FEW} CPUs; all up: from reset until"
+        f" the last CPU is up, on stock before /init; 2 GiB, all with {KNOWN_DELAY} {NO_TIMER},"
+        " without which each emulated CPU measures its delay loop and its timer",
     )
 
 
@@ -92,19 +108,21 @@ def _table(kept: Kept, ways: Sequence[Way], title: str, caption: str) -> Table:
     made = Table(title=title, caption=caption)
     made.add_column("kernel")
     made.add_column("CPUs", justify="right")
-    for column in ("to /init", "ratio", "all up"):
+    for column in ("to /init", "from kernel entry", "ratio", "all up"):
         made.add_column(column, justify="right")
     for way in ways:
         least = 0
         for cpus in CPUS:
             record = boot(kept, way, cpus)
-            least = least or record.to_init
+            entry = record.to_init - firmware(kept, cpus)
+            least = least or entry
             up = record.results.get("cpus.up")
             made.add_row(
                 way.title if cpus == FEW else "",
                 str(cpus),
                 f"{record.to_init / 1e6:.1f} M",
-                f"{record.to_init / least:.2f}x" if cpus != FEW else "",
+                f"{entry / 1e6:.1f} M",
+                f"{entry / least:.3f}x" if cpus != FEW else "",
                 f"{int(up) / 1e6:.1f} M" if up and cpus != FEW else "",
             )
         made.add_section()
