@@ -44,6 +44,7 @@
 #include <linux/cpu_group.h>
 #include <linux/cpuset.h>
 #include <linux/device.h>
+#include <linux/err.h>
 #include <linux/freezer.h>
 #include <linux/init.h>
 #include <linux/kthread.h>
@@ -565,8 +566,9 @@ static int cpu_group_bring_up(struct cpumask *group)
 	int err;
 
 	lock_device_hotplug();
+	idle_threads_make(group);
 	for_each_cpu(cpu, group) {
-		err = cpu_group_online_node(cpu) ?: idle_thread_make(cpu);
+		err = cpu_group_online_node(cpu) ?: PTR_ERR_OR_ZERO(idle_thread_get(cpu));
 		/* With a device it can be brought up when there is memory again. */
 		err = cpu_group_make_now(cpu) ?: err;
 		if (err)
