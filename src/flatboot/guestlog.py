@@ -14,8 +14,10 @@ _PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
 _COMPLETE = "flatboot: complete"
 _LOG = "dmesg"
 _EXIT = "exit."
+#: A message of the kernel on the console, which may begin within a line of a program.
+_ON_CONSOLE = r"\[ *\d+\.\d{6}\] .*\n"
 #: Messages of the kernel that came in the middle of a line of a program.
-_INTRUDERS = re.compile(r"(?<=[^\n])(?:\[ *\d+\.\d{6}\] .*\n)+")
+_INTRUDERS = re.compile(rf"(?<=[^\n])(?:{_ON_CONSOLE})+")
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class GuestLog:
         log: the kernel log, a line a message: ``[seconds] text``.
         panic: what the kernel panicked of, or "".
         complete: whether /init came to its end.
-        torn: files that other output fell into.
+        torn: files that other output fell into than messages of the kernel, which are taken out.
     """
 
     results: dict[str, str]
@@ -47,8 +49,8 @@ def parse(console: str) -> GuestLog:
     files: dict[str, str] = {}
     torn: list[str] = []
     for path, content, length in _DUMP.findall(text):
-        files[path] = content
-        if len(content.encode()) != int(length):
+        files[path] = _without_messages(content, int(length))
+        if len(files[path].encode()) != int(length):
             torn.append(path)
     outside = _INTRUDERS.sub("", _DUMP.sub("", text))
     found = _RESULT.findall(outside)
@@ -62,6 +64,15 @@ def parse(console: str) -> GuestLog:
         complete=_COMPLETE in outside.splitlines(),
         torn=torn,
     )
+
+
+def _without_messages(content: str, length: int) -> str:
+    """Return a file of *length* bytes, without messages of the kernel if just they fell in."""
+    if len(content.encode()) == length:
+        return content
+    # The last may stand behind the line end that /init prints after a file.
+    mended = re.sub(_ON_CONSOLE, "", content + "\n").removesuffix("\n")
+    return mended if len(mended.encode()) == length else content
 
 
 def kernel_log(records: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from flatboot import guestlog
 
 CONSOLE = """\
@@ -49,6 +51,17 @@ def test_messages_of_the_kernel_in_a_line_of_a_program() -> None:
 def test_each_exit_status_is_kept() -> None:
     log = guestlog.parse("flatboot: exit.poke=139\nflatboot: exit.poke=0\n")
     assert log.exits == [("poke", "139"), ("poke", "0")]
+
+
+@pytest.mark.parametrize("before", ["MemTotal:", "2039672 kB", "flatboot: end /proc/meminfo"])
+def test_messages_of_the_kernel_in_a_file(before: str) -> None:
+    """At its beginning, within a line, behind it; the length tells that nothing else fell in."""
+    said = "[    5.506908] Freeing unused kernel image\r\n[    5.510651] Run /init\r\n"
+    log = guestlog.parse(CONSOLE.replace(before, said + before))
+    assert log.files == guestlog.parse(CONSOLE).files
+    assert log.torn == []
+    torn = guestlog.parse(CONSOLE.replace(before, said + "x\r\n" + before))
+    assert torn.torn == ["/proc/meminfo"]
 
 
 def test_torn_file() -> None:
