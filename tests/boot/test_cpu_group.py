@@ -144,27 +144,41 @@ def test_threads_of_a_core(guests: Guests, mode: str) -> None:
     assert_usable(record, 16)
 
 
-def test_cpus_are_described_as_on_stock(guests: Guests) -> None:
-    """Who shares what with whom, how many cores a package has, and the uevents of devices."""
+@pytest.mark.parametrize(
+    ("geometry", "cores"),
+    [
+        pytest.param(THREADS, 4, id="threads"),
+        pytest.param(("-smp", "16,sockets=2,dies=2,cores=4,threads=1"), 8, id="dies"),
+        pytest.param(("-smp", "16,sockets=16,cores=1,threads=1"), 1, id="packages"),
+    ],
+)
+def test_cpus_are_described_as_on_stock(
+    guests: Guests, geometry: tuple[str, ...], cores: int
+) -> None:
+    """Who shares what with whom, how many cores a package has, and the uevents of devices.
+
+    One CPU goes down and comes up again before.
+    """
+    away = [f"poke write {value} {CPUS}cpu6/online {value}" for value in (0, 1)]
     shown = [f"poke show {name} {CPUS}{path}" for name, path in DESCRIBED.items()]
     seen = [
         guests(
             Ask(
                 flavour,
                 "2G",
-                (*shown, "poke show cpuinfo /proc/cpuinfo"),
+                (*away, *shown, "poke show cpuinfo /proc/cpuinfo"),
                 clock="wall",
                 cpus=16,
                 cmdline=KNOWN_DELAY,
-                arguments=THREADS,
+                arguments=geometry,
             )
         ).files
         for flavour in ("stock", "flatboot")
     ]
     for name in DESCRIBED:
         assert seen[0][name] == seen[1][name], name
-    cores = [re.findall(r"cpu cores\s*: (\d+)", files["cpuinfo"]) for files in seen]
-    assert cores == [["4"] * 16] * 2
+    counted = [re.findall(r"cpu cores\s*: (\d+)", files["cpuinfo"]) for files in seen]
+    assert counted == [[str(cores)] * 16] * 2
 
 
 @pytest.mark.parametrize("mode", ["flat", "tree"])
