@@ -120,6 +120,17 @@ def test_all_come_up(guests: Guests, mode: str, config: str, arch: str) -> None:
     assert_usable(guests(ask), 8)
 
 
+def test_per_cpu_areas_follow_each_other(guests: Guests) -> None:
+    """Without holes, of which memblock would have one for each possible CPU."""
+    record = guests(many_cpus("cpuhp.group=tree", cpus=8, nodes=2, config="bench", arch="x86_64"))
+    sizes = r"percpu: Embedded \d+ pages/cpu s(\d+) r(\d+) d(\d+) u(\d+)"
+    (found,) = re.findall(sizes, record.log)
+    *parts, unit = map(int, found)
+    assert sum(parts) == unit
+    groups = re.findall(r"pcpu-alloc: \[(\d)\] (\S+) *$", record.log, re.MULTILINE)
+    assert groups == [("0", "0-3"), ("1", "4-7")]
+
+
 def test_turned_off_it_costs_nothing(guests: Guests) -> None:
     """Nor does the rest of what stock does not have."""
     costs = [
