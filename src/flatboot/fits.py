@@ -12,8 +12,8 @@ from scipy.optimize import nnls
 
 #: The highest power of a polynomial, and to which share a further one must cut the worst miss.
 _POWERS, _CUT = 3, 1 / 3
-#: A miss that is no reason for a further power, and the most that a line with a bend may miss by.
-_GOOD, _BENT = 0.02, 0.25
+#: A miss that is no reason for a further power, and by which costs are taken to be the same.
+_GOOD = 0.02
 Array: TypeAlias = NDArray[np.float64]
 
 
@@ -47,16 +47,20 @@ class Fit:
 class Polynomial:
     """A cost as ``sum(coefficients[i] * (size - beyond)**i)``, in the unit of the points.
 
-    No coefficient is below 0, and up to the size *beyond* the cost is that at *beyond*.
+    No coefficient is below 0. Up to the size *beyond*, if it is not 0, the cost is *before*, and it
+    never is less.
     """
 
     coefficients: tuple[float, ...]
     beyond: float = 0
+    before: float = 0
 
     def __call__(self, size: float) -> float:
         """Return the cost at *size*."""
-        larger = max(size - self.beyond, 0)
-        return float(np.polynomial.polynomial.polyval(larger, self.coefficients))
+        if self.beyond and size <= self.beyond:
+            return self.before
+        larger = size - self.beyond
+        return max(self.before, float(np.polynomial.polynomial.polyval(larger, self.coefficients)))
 
 
 def polynomial(sizes: Sequence[float], costs: Sequence[float], noise: float = 0) -> Polynomial:
@@ -67,9 +71,10 @@ def polynomial(sizes: Sequence[float], costs: Sequence[float], noise: float = 0)
     of the costs. Else a higher power, up to the cube, is taken if it cuts the worst miss (as a
     share of the cost) to a third. It never has more terms than there are points.
 
-    What costs the same up to a size and grows from there on, as a buffer that is large enough up to
-    then, is no power: a line from one of *sizes* on is taken, with two of them beyond, if it misses
-    by no more than half as much as the best of those, and than a quarter.
+    What costs the same up to a size, and more from there on, as a buffer that is large enough up to
+    then and replaced beyond, is no power: if the least two of *sizes* or more cost the same, a line
+    through the others, at least two, is taken if it misses by no more than half as much as the best
+    of those.
 
     Raises:
         ValueError: there are fewer than two points, or a cost is below zero.
@@ -88,21 +93,23 @@ def polynomial(sizes: Sequence[float], costs: Sequence[float], noise: float = 0)
         if worst > _GOOD and share <= worst * _CUT:
             best, worst = made, share
     for bend in sorted(sizes)[1:-2]:
-        made = _powers(x, y, 1, bend)
+        before, beyond = y[x <= bend], x > bend
+        line = _powers(x[beyond] - bend, y[beyond], 1)
+        made = Polynomial(line.coefficients, bend, float(before.mean()))
         share = max(_shares(_misses(made, sizes, costs), costs))
-        if worst > _GOOD and share <= min(worst / 2, _BENT):
+        same = float(np.ptp(before)) <= _GOOD * float(before.max())
+        if worst > _GOOD and same and share <= worst / 2:
             best, worst = made, share
     return best
 
 
-def _powers(x: Array, y: Array, highest: int, beyond: float = 0) -> Polynomial:
-    x = np.maximum(x - beyond, 0)
+def _powers(x: Array, y: Array, highest: int) -> Polynomial:
     weights = 1 / np.sqrt(np.maximum(y, 1))
     matrix = np.vander(x, highest + 1, increasing=True) * weights[:, None]
     # Powers of large sizes differ by so much that the solver wants them alike.
     scale = matrix.max(axis=0)
     solution, _ = nnls(matrix / scale, y * weights, maxiter=1000)
-    return Polynomial(tuple((solution / scale).tolist()), beyond)
+    return Polynomial(tuple((solution / scale).tolist()))
 
 
 def _misses(made: Polynomial, sizes: Sequence[float], costs: Sequence[float]) -> list[float]:

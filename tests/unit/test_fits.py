@@ -78,14 +78,28 @@ def test_a_higher_power_has_to_explain_more_than_noise() -> None:
     assert len(fits.polynomial(sizes, costs).coefficients) > 2
 
 
-def test_what_grows_from_a_size_on_is_a_line_with_a_bend() -> None:
-    sizes = [3, 15, 63, 127]
-    steps = fits.polynomial(sizes, [4000, 4000, 380_000, 650_000])
+def test_what_begins_at_a_size_is_a_line_from_there_on() -> None:
+    """A buffer, say, that is large enough for 16 CPUs: replacing it costs, and so does its size."""
+    sizes, costs = [3, 15, 63, 127], [4000.0, 4000.0, 250_000.0, 380_000.0]
+    steps = fits.polynomial(sizes, costs)
     assert (steps.beyond, len(steps.coefficients)) == (15, 2)
-    assert steps(0) == steps(15) == pytest.approx(4000, rel=0.25)
-    assert 1e7 < steps(1779) < 1.3e7
-    # One size beyond the bend says nothing of what follows.
-    assert fits.polynomial(sizes, [4000, 4000, 4000, 650_000]).beyond == 0
+    assert [steps(size) for size in sizes] == pytest.approx(costs)
+    assert steps(0) == 4000
+    assert steps(1779) == pytest.approx(380_000 + 130_000 / 64 * (1779 - 127))
+
+
+@pytest.mark.parametrize(
+    "costs",
+    [
+        pytest.param(
+            [4000, 4000, 4000, 650_000], id="one size beyond says nothing of what follows"
+        ),
+        pytest.param([4000, 4300, 250_000, 380_000], id="the first two differ"),
+        pytest.param([20_090, 22_250, 59_690, 181_290], id="a square"),
+    ],
+)
+def test_else_it_is_a_power(costs: list[float]) -> None:
+    assert fits.polynomial([3, 15, 63, 127], costs).beyond == 0
 
 
 def test_no_power_is_negative_and_none_is_left_to_chance() -> None:
