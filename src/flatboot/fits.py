@@ -12,8 +12,9 @@ from scipy.optimize import nnls
 
 #: The highest power of a polynomial, and to which share a further one must cut the worst miss.
 _POWERS, _CUT = 3, 1 / 3
-#: A miss that is no reason for a further power, and by which costs are taken to be the same.
-_GOOD = 0.02
+#: A miss that is no reason for a further power, and by which costs are taken to be the same, and
+#: the most that a line from a size on may miss by.
+_GOOD, _BENT = 0.02, 0.25
 Array: TypeAlias = NDArray[np.float64]
 
 
@@ -74,7 +75,7 @@ def polynomial(sizes: Sequence[float], costs: Sequence[float], noise: float = 0)
     What costs the same up to a size, and more from there on, as a buffer that is large enough up to
     then and replaced beyond, is no power: if the least two of *sizes* or more cost the same, a line
     through the others, at least two, is taken if it misses by no more than half as much as the best
-    of those.
+    of those, and than a quarter.
 
     Raises:
         ValueError: there are fewer than two points, or a cost is below zero.
@@ -98,7 +99,7 @@ def polynomial(sizes: Sequence[float], costs: Sequence[float], noise: float = 0)
         made = Polynomial(line.coefficients, bend, float(before.mean()))
         share = max(_shares(_misses(made, sizes, costs), costs))
         same = float(np.ptp(before)) <= _GOOD * float(before.max())
-        if worst > _GOOD and same and share <= worst / 2:
+        if worst > _GOOD and same and share <= min(worst / 2, _BENT):
             best, worst = made, share
     return best
 
