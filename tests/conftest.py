@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from flatboot import build
-from flatboot.build import KernelImage
+from flatboot.kernel import build
+from flatboot.kernel.build import KernelImage
 
 BASE = "7.3"
 #: A shell that starts the tests in the background has them ignore SIGINT, and their children too.

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from flatboot import arches, boot, cprogram, splats
-from flatboot.boot import Clock
-from flatboot.build import KernelImage
-from flatboot.machine import Node, machine
-from flatboot.record import Record
+from flatboot.common import arches
+from flatboot.guest import boot, cprogram
+from flatboot.guest.boot import Clock
+from flatboot.guest.machine import Node, machine
+from flatboot.kernel.build import KernelImage
+from flatboot.record import splats
+from flatboot.record.record import Record
 
 DEFERRED = "/sys/kernel/mm/deferred_init/"
 BLOCKS = "/sys/devices/system/memory/"

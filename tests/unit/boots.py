@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from flatboot import arches, qemu, units
-from flatboot import record as records
-from flatboot.guest_run import Guest
-from flatboot.machine import machine
-from flatboot.record import Call, Phase, Record
+from flatboot.common import arches, units
+from flatboot.guest import qemu
+from flatboot.guest.guest_run import Guest
+from flatboot.guest.machine import machine
+from flatboot.record import record as records
+from flatboot.record.record import Call, Phase, Record
 
 ABLE = qemu.Capabilities("/bin/q", "7.2.22", "pc-q35-7.2", 288, frozenset(), "")
 GUEST = Guest(

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import boots
 
-from flatboot import units
-from flatboot.record import Node, Phase, Record
+from flatboot.common import units
+from flatboot.record.record import Node, Phase, Record
 
 #: What a phase takes in instructions: fixed, for each GiB, for each CPU.
 COSTS = {

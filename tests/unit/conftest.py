@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from fakes import BASES, CONFIGS, HOOK, KCONFIG, MAKEFILE, MERGE_CONFIG, git, write
 
-from flatboot import paths
+from flatboot.common import paths
 
 
 @pytest.fixture(autouse=True)

@@ -15,11 +15,12 @@ from typing import Any
 
 import boots
 
-from flatboot import boot as booting
-from flatboot import matrix, sweep, units
-from flatboot.boot import Boot
-from flatboot.record import Record
-from flatboot.sweep import Job
+from flatboot.campaign import matrix, sweep
+from flatboot.campaign.jobs import Job
+from flatboot.common import units
+from flatboot.guest import boot as booting
+from flatboot.guest.boot import Boot
+from flatboot.record.record import Record
 
 
 def kernel(folder: Path, name: str) -> dict[str, str]:

@@ -1,0 +1,153 @@
+"""Pools of huge pages: what they add to boot, when the first is in use, and how fast they grow."""
+
+from __future__ import annotations
+
+import re
+from statistics import median
+
+from rich.table import Table
+
+from flatboot.campaign.kept import Kept, Wanted
+from flatboot.record.record import Record
+
+#: Kernels of the tables of boot: flavour and parameters.
+KERNELS = {
+    "stock": ("stock", ""),
+    "hugetlb_deferred=on": ("flatboot", "deferred_init=lazy hugetlb_deferred=on"),
+}
+#: Pools of 900 GiB, and how a program takes 1 GiB of one.
+POOLS = {
+    "none": ("", ""),
+    "460,800 of 2 MiB": ("hugepages=460800", "huge-2m"),
+    "900 of 1 GiB": ("hugepagesz=1G hugepages=900", "huge-1g"),
+}
+FILLED = [pool for pool in POOLS if pool != "none"]
+MEMORY = "1T"
+GIB_IN_MIB = 1024
+
+
+def boot(kept: Kept, kernel: str, pool: str, *, touch: bool = False) -> Record:
+    """Return a boot of a machine with a pool; with *touch* it takes 1 GiB of it then."""
+    flavour, mode = KERNELS[kernel]
+    parameters, way = POOLS[pool]
+    folder = f"hugetlb/{kernel.replace('=', '-')}/{pool.replace(' ', '-')}"
+    return kept(
+        Wanted(
+            folder.replace(",", ""),
+            flavour,
+            MEMORY,
+            f"{mode} {parameters}".strip(),
+            programs=(f"zeroed touch first {way} {GIB_IN_MIB}",) if touch else (),
+            fills=False,
+        )
+    )
+
+
+def boots(kept: Kept) -> Table:
+    """Return what pools add to the instructions from reset to /init."""
+    made = Table(
+        title="Instructions from reset to /init, in millions, and by what more than with no pool",
+        caption="1 TiB, one CPU, exact clock; pools of 900 GiB",
+    )
+    made.add_column("kernel")
+    for column in ("no pool", *FILLED):
+        made.add_column(column, justify="right")
+    for kernel in KERNELS:
+        none = boot(kept, kernel, "none").to_init
+        cells = [f"{none / 1e6:,.1f}"]
+        for pool in FILLED:
+            record = boot(kept, kernel, pool)
+            cells.append(f"{record.to_init / 1e6:,.1f} ({record.to_init / none:.3f})")
+        made.add_row(kernel, *cells)
+    return made
+
+
+def first_gib(kept: Kept) -> Table:
+    """Return when a process has touched its first 1 GiB of huge pages."""
+    made = Table(
+        title="Instructions, in millions, until a process has touched 1 GiB of huge pages",
+        caption="1 TiB, one CPU, exact clock, pools of 900 GiB; of that: what touching takes, of"
+        " which clearing the pages takes 134.2 at least",
+    )
+    made.add_column("kernel")
+    for pool in FILLED:
+        made.add_column(pool, justify="right")
+        made.add_column("of that", justify="right")
+    for kernel in KERNELS:
+        cells = []
+        for pool in FILLED:
+            record = boot(kept, kernel, pool, touch=True)
+            touching = int(record.results["first.ticks"])
+            cells += [f"{(record.to_init + touching) / 1e6:,.1f}", f"{touching / 1e6:,.1f}"]
+        made.add_row(kernel, *cells)
+    return made
+
+
+_INITCALL = re.compile(r"initcall hugetlb_init\+\S+ returned 0 after (\d+) usecs")
+GROWING_MEMORY, GROWING_PAGES, CPUS, RUNS = "128G", 60000, 2, 5
+THREADS = ("1", "2", "4", "8", "auto")
+#: Ways to grow: nodes, parameters, and the program of the guest for those at run time.
+GROWING = {
+    "boot": (1, f"initcall_debug hugepages={GROWING_PAGES}", ""),
+    "boot, by node": (
+        2,
+        f"initcall_debug hugepages=0:{GROWING_PAGES // 2},1:{GROWING_PAGES // 2}",
+        "",
+    ),
+    "run time": (1, "", f"grow pool hugepages-2048kB/nr_hugepages {GROWING_PAGES}"),
+}
+
+
+def _boots(
+    kept: Kept, folder: str, flavour: str, nodes: int, cmdline: str, program: str
+) -> list[Record]:
+    return [
+        kept(
+            Wanted(
+                f"hugetlb/{folder}",
+                flavour,
+                GROWING_MEMORY,
+                cmdline,
+                cpus=CPUS,
+                nodes=nodes,
+                programs=(program,) if program else (),
+                fills=False,
+                clock="wall",
+                run=run,
+            )
+        )
+        for run in range(1, RUNS + 1)
+    ]
+
+
+def growing(kept: Kept, way: str, flavour: str, count: str) -> float:
+    """Return the milliseconds that a pool takes to grow, with *count* threads; "" for stock's own.
+
+    At boot it is the initcall that allocates the pool.
+    """
+    nodes, pool, program = GROWING[way]
+    setting = f"hugepage_alloc_threads={count}" if count else ""
+    folder = f"{way.replace(',', '').replace(' ', '-')}/{count or 'stock'}"
+    records = _boots(kept, folder, flavour, nodes, f"{pool} {setting}".strip(), program)
+    if program:
+        ticks = median(int(record.results["pool.ticks"]) for record in records)
+        return ticks / int(records[0].results["counter_hz"]) * 1e3
+    return median(int(_INITCALL.findall(record.log)[0]) for record in records) / 1e3
+
+
+def threads(kept: Kept) -> Table:
+    """Return how long a pool takes to grow, by threads, beside stock."""
+    made = Table(
+        title=f"Milliseconds to allocate {GROWING_PAGES:,} pages of 2 MiB",
+        caption=f"{GROWING_MEMORY.rstrip('G')} GiB, {CPUS} CPUs, wall clock, medians of {RUNS}"
+        " boots; at boot: the initcall that allocates the pool",
+    )
+    made.add_column("when")
+    for column in ("stock", *THREADS, "stock / auto"):
+        made.add_column(column, justify="right")
+    for way in GROWING:
+        stock = growing(kept, way, "stock", "")
+        ours = {count: growing(kept, way, "flatboot", count) for count in THREADS}
+        cells = [f"{ours[count]:,.0f}" for count in THREADS]
+        made.add_row(way, f"{stock:,.0f}", *cells, f"{stock / ours['auto']:.2f}")
+    return made

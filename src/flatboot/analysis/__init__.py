@@ -1,0 +1,1 @@
+"""From records to findings: fits, comparisons, ranks, projections, verdicts."""

@@ -1,0 +1,1 @@
+"""From anybody's boot log to its phases, gaps, facts and advice."""

@@ -1,0 +1,152 @@
+"""From an analysed boot log to advice: what would help, and what it would gain in this log."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from flatboot.bootlog.bootlog import Analysis, Gap
+
+_TABLE = Path(__file__).with_name("advice.toml")
+_NS_PER_MS = 1_000_000
+_KEPT_CPUS = 4
+_MOST = 10
+
+
+@dataclass(frozen=True)
+class Rule:
+    """An entry of advice.toml, which says what each field means."""
+
+    name: str
+    origin: str
+    text: str
+    phase: str = ""
+    gap_after: str = ""
+    gap_before: str = ""
+    shortest_ms: int = 0
+    took: str = ""
+    initcall: str = ""
+    line: str = ""
+    console: bool = False
+    only: str = ""
+    unless: str = ""
+    arch: str = ""
+    from_version: str = ""
+    before_version: str = ""
+    at_least: float = 0.01
+    factor: float | str = 1.0
+    gains_nothing: bool = False
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What would help.
+
+    Attributes:
+        name: the parameter or feature.
+        origin: "flatboot", "mainline" or "machine".
+        text: why, and what to do.
+        gain: ns that it would gain at most, or None if the log does not tell.
+    """
+
+    name: str
+    origin: str
+    text: str
+    gain: int | None
+
+
+RULES = [Rule(**row) for row in tomllib.loads(_TABLE.read_text())["advice"]]
+
+
+def advise(analysis: Analysis) -> list[Advice]:
+    """Return the advice that applies: the largest gain first, the unknown last, ten at most."""
+    found = []
+    whole = analysis.total or sum(call.length for call in analysis.initcalls)
+    taken: set[str] = set()
+    for rule in RULES:
+        if not _applies(rule, analysis):
+            continue
+        for gain, function in _gains(rule, analysis, taken):
+            if gain is not None and gain < max(rule.at_least * whole, _shortest(analysis)):
+                continue
+            taken.add(function)
+            shown = None if gain is None or rule.gains_nothing else round(gain)
+            text = rule.text.format(**_words(analysis, function))
+            found.append(Advice(rule.name, rule.origin, text, shown))
+    return sorted(found, key=lambda item: -(item.gain or 0))[:_MOST]
+
+
+def _applies(rule: Rule, analysis: Analysis) -> bool:
+    facts = analysis.facts
+    version = _number(facts.version)
+    return (
+        (not rule.only or bool(re.search(rule.only, facts.cmdline)))
+        and not (rule.unless and re.search(rule.unless, facts.cmdline))
+        and rule.arch in ("", facts.arch)
+        and (not rule.from_version or (bool(version) and version >= _number(rule.from_version)))
+        and (not rule.before_version or (bool(version) and version < _number(rule.before_version)))
+    )
+
+
+def _gains(rule: Rule, analysis: Analysis, taken: set[str]) -> Iterator[tuple[float | None, str]]:
+    """Yield what *rule* gains, in ns (None: not known), and the initcall that it is about."""
+    factor = _factor(rule, analysis)
+    if rule.phase:
+        lengths = [phase.length for phase in analysis.phases if phase.name == rule.phase]
+        if lengths:
+            yield factor * sum(lengths), ""
+    elif rule.gap_after or rule.gap_before:
+        lengths = [gap.length for gap in analysis.gaps if _beside(rule, gap)]
+        if lengths:
+            yield factor * sum(lengths), ""
+    elif rule.took:
+        texts = (line.text for line in analysis.messages)
+        took = [int(match["ms"]) for text in texts if (match := re.match(rule.took, text))]
+        if took:
+            yield factor * sum(took) * _NS_PER_MS, ""
+    elif rule.console:
+        if analysis.console and analysis.console.bound:
+            yield min(factor * analysis.console.most_ns, analysis.total), ""
+    elif rule.initcall:
+        for call in analysis.initcalls:
+            if call.function not in taken and re.fullmatch(rule.initcall, call.function):
+                yield factor * call.length, call.function
+    elif any(re.match(rule.line, line.text) for line in analysis.messages):
+        yield None, ""
+
+
+def _beside(rule: Rule, gap: Gap) -> bool:
+    pairs = ((rule.gap_after, gap.before[-1]), (rule.gap_before, gap.after[0]))
+    fits = any(pattern and re.match(pattern, line) for pattern, line in pairs)
+    return fits and gap.length >= rule.shortest_ms * _NS_PER_MS
+
+
+def _shortest(analysis: Analysis) -> int:
+    """Return below how many ns a time says nothing; initcalls tell theirs even without times."""
+    return analysis.resolution_ns if analysis.total else 0
+
+
+def _factor(rule: Rule, analysis: Analysis) -> float:
+    if isinstance(rule.factor, float):
+        return rule.factor
+    secondary = (analysis.facts.cpus or 1) - 1
+    kept = min(_KEPT_CPUS - 1, secondary)
+    return (secondary - kept) / secondary if secondary else 0.0
+
+
+def _words(analysis: Analysis, function: str) -> dict[str, str]:
+    console = analysis.console
+    return {
+        "function": function,
+        "characters": f"{console.characters:,}" if console else "",
+        "baud": f"{console.baud}" if console else "",
+        "cpus": str(analysis.facts.cpus or ""),
+    }
+
+
+def _number(version: str) -> tuple[int, ...]:
+    match = re.match(r"(\d+)\.(\d+)", version)
+    return (int(match[1]), int(match[2])) if match else ()

@@ -1,0 +1,216 @@
+"""From the lines of a log to its boots: where each begins, and what of it is noise."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from flatboot.bootlog.bootlog_lines import PLAIN, Format, Line
+from flatboot.common.errors import FlatbootError, UsageError
+
+#: What a kernel says first of itself.
+BANNER = re.compile(r"Linux version \d")
+_USER_SPACE = re.compile(r"Run \S+ as init process|systemd\[1\]: |Freeing unused kernel")
+#: CPUs whose clocks differ print out of order, by less than this.
+_DISORDER_NS = 1_000_000_000
+_CONFIRM = 3
+#: Bound on what is kept of one boot, in bytes, if a message takes so many beside its text.
+_MOST_BYTES = 48 << 20
+_MESSAGE_BYTES = 100
+
+
+class NoBoot(FlatbootError):
+    """The log holds nothing that tells of a boot; the text says what it is about."""
+
+
+@dataclass
+class Boot:
+    """The messages of one boot.
+
+    Attributes:
+        lines: those with a time, if any has one; else all. Times are nanoseconds since the kernel's
+            clock began; since the first line where the log says the time of day.
+        format: the form of most lines.
+        whole_start: whether the log holds the kernel's first message.
+        missed: messages that the numbers of /dev/kmsg show to be missing.
+        torn: messages whose time cannot be right.
+        replayed: messages that came a second time, as a console does that begins late.
+        overflow: whether the boot was too long to be kept, so that its end is missing.
+    """
+
+    lines: list[Line] = field(default_factory=list)
+    format: Format = PLAIN
+    whole_start: bool = False
+    missed: int = 0
+    torn: int = 0
+    replayed: int = 0
+    overflow: bool = False
+
+
+def choose(lines: Iterable[Line], wanted: int | None = None) -> tuple[Boot, int]:
+    """Return boot number *wanted* (from 1; the last if None) of *lines*, and how many there are.
+
+    Only one boot is kept at a time, and of that a bounded amount.
+
+    Raises:
+        NoBoot: there is none.
+        UsageError: there are fewer than *wanted*.
+    """
+    splitter = _Splitter(wanted)
+    for line in lines:
+        splitter.add(line)
+    splitter.end()
+    if splitter.count == 0 or splitter.chosen is None:
+        if wanted is not None and splitter.count:
+            raise UsageError(f"there is no boot {wanted}: the log holds {splitter.count}")
+        raise NoBoot("the log holds no message of a Linux kernel")
+    return splitter.chosen, splitter.count
+
+
+class _Splitter:
+    def __init__(self, wanted: int | None) -> None:
+        self._wanted = wanted
+        self._start()
+        self.count = 0
+        self.chosen: Boot | None = None
+
+    def _start(self) -> None:
+        self._boot = Boot()
+        self._plain: list[Line] = []
+        self._bytes = 0
+        self._latest = 0
+        self._banner: int | None = None
+        self._user_space = False
+        self._sequence: int | None = None
+        self._id = ""
+        #: Lines that may be the beginning of another boot, a replay, or torn.
+        self._pending: list[Line] = []
+        self._replay: int | None = None
+
+    def add(self, line: Line) -> None:
+        """Take the next line of the log."""
+        if line.at is None:
+            self._add_plain(line)
+        elif line.boot != self._id and self._boot.lines:
+            self._next([line])
+        elif self._replay is not None:
+            self._add_replayed(line)
+        elif BANNER.match(line.text) and self._is_again(line):
+            if self._can_be_replay(line):
+                self._replay = self._banner
+                self._add_replayed(line)
+            else:
+                early = [item for item in self._pending if (item.at or 0) < _DISORDER_NS]
+                self._boot.torn += len(self._pending) - len(early)
+                self._next([*early, line])
+        elif line.format.clock == "kernel" and line.at + _DISORDER_NS < self._latest:
+            self._pending.append(line)
+            if len(self._pending) == _CONFIRM:
+                self._settle()
+        else:
+            self._boot.torn += len(self._pending)
+            self._pending.clear()
+            self._keep(line)
+
+    def end(self) -> None:
+        """Say that there are no more lines."""
+        if self._replay is not None:
+            self._boot.replayed += len(self._pending)
+        else:
+            self._boot.torn += len(self._pending)
+        self._finish()
+
+    def _is_again(self, line: Line) -> bool:
+        """Return whether *line*, a banner, belongs to another boot than the present one."""
+        if self._banner is not None:
+            return True
+        return self._latest > _DISORDER_NS and line.format.clock == "kernel"
+
+    def _can_be_replay(self, line: Line) -> bool:
+        if self._banner is None or self._user_space:
+            return False
+        first = self._boot.lines[self._banner]
+        return (first.at, first.text) == (line.at, line.text)
+
+    def _add_replayed(self, line: Line) -> None:
+        assert self._replay is not None
+        known = self._boot.lines[self._replay : self._replay + 1]
+        if [(same.at, same.text) for same in known] == [(line.at, line.text)]:
+            self._pending.append(line)
+            self._replay += 1
+        elif (line.at or 0) >= self._latest:
+            self._boot.replayed += len(self._pending)
+            self._pending, self._replay = [], None
+            self.add(line)
+        else:
+            self._next([*self._pending, line])
+
+    def _settle(self) -> None:
+        """Say what the pending lines, all of them earlier than the last one kept, are."""
+        pending, self._pending = self._pending, []
+        first = pending[0].at or 0
+        if max(line.at or 0 for line in pending) < _DISORDER_NS and self._latest > _DISORDER_NS:
+            self._next(pending)
+            return
+        kept = self._boot.lines
+        while kept and (kept[-1].at or 0) > first + _DISORDER_NS:
+            kept.pop()
+            self._boot.torn += 1
+        self._latest = max((line.at or 0 for line in kept), default=0)
+        for line in pending:
+            self._keep(line)
+
+    def _keep(self, line: Line) -> None:
+        if line.sequence is not None:
+            if self._sequence is not None and line.sequence > self._sequence + 1:
+                self._boot.missed += line.sequence - self._sequence - 1
+            self._sequence = line.sequence
+        self._id = line.boot
+        self._latest = max(self._latest, line.at or 0)
+        self._bytes += _MESSAGE_BYTES + len(line.text)
+        if self._bytes > _MOST_BYTES:
+            self._boot.overflow = True
+            return
+        if BANNER.match(line.text):
+            self._banner = len(self._boot.lines)
+            self._boot.whole_start = True
+        self._user_space = self._user_space or bool(_USER_SPACE.match(line.text))
+        self._boot.lines.append(line)
+
+    def _add_plain(self, line: Line) -> None:
+        if self._boot.lines:
+            return  # noise: the messages of this boot have times
+        if BANNER.match(line.text):
+            if self._plain:
+                self._next([])
+            self._plain.append(line)
+        elif self._plain and self._bytes < _MOST_BYTES:
+            self._bytes += _MESSAGE_BYTES + len(line.text)
+            self._plain.append(line)
+
+    def _next(self, lines: list[Line]) -> None:
+        self._pending = []
+        self._finish()
+        self._start()
+        for line in lines:
+            self.add(line)
+
+    def _finish(self) -> None:
+        boot = self._boot
+        if boot.lines:
+            boot.format = boot.lines[len(boot.lines) // 2].format
+            if boot.format.clock != "kernel":
+                _count_from_first(boot.lines)
+        elif self._plain:
+            boot.lines, boot.whole_start = self._plain, True
+        else:
+            return
+        self.count += 1
+        if self._wanted in (None, self.count):
+            self.chosen = boot
+
+
+def _count_from_first(lines: list[Line]) -> None:
+    first = lines[0].at or 0
+    lines[:] = [Line(line.text, line.format, (line.at or 0) - first, line.level) for line in lines]

@@ -1,0 +1,166 @@
+"""What a log says of its machine and kernel, which messages it lost, and what its console cost."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flatboot.bootlog.bootlog_lines import Line
+
+_TABLE: dict[str, dict[str, Any]] = tomllib.loads(
+    Path(__file__).with_name("bootlog_facts.toml").read_text()
+)
+_FACTS: dict[str, list[re.Pattern[str]]] = {
+    name: [re.compile(item) for item in items] for name, items in _TABLE["facts"].items()
+}
+_ARCHES = {name: re.compile(item) for name, item in _TABLE["arches"].items()}
+_LOSSES = {re.compile(item): meaning for item, meaning in _TABLE["losses"].items()}
+_SERIAL = re.compile(r"\bconsole=(tty(?:[A-Z]\w*|mxc\d+)|uart\w*)(?:,(\S*))?")
+_BAUD = re.compile(r"(?:^|,)(\d{4,7})(?:[noe]\d?r?)?$")
+_DEFAULT_BAUD = 9600
+_BITS_PER_CHARACTER = 10
+#: ``[    0.123456] `` before each line, and carriage return and line feed behind it.
+_AROUND = 17
+_ENABLED = re.compile(
+    r"(?:printk: )?(?:legacy |boot)?console \[(?:tty[A-Z]|ttymxc|uart)\w*\] enabled"
+)
+_DEFAULT_LEVEL, _QUIET_LEVEL = 7, 4
+_LEVEL_WORDS = {"quiet": _QUIET_LEVEL, "debug": 10, "ignore_loglevel": 16}
+_BOUND_SHARE = 0.6
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The machine and the kernel, as found; what the log does not say is "" or None."""
+
+    version: str
+    arch: str
+    cmdline: str
+    hypervisor: str
+    memory_bytes: int | None
+    cpus: int | None
+    nodes: int | None
+    hidden_ns: int | None
+    drift_ns: int
+    before_kernel: str
+
+
+@dataclass(frozen=True)
+class SerialConsole:
+    """What the serial console cost, as an estimate.
+
+    Attributes:
+        name: such as "ttyS0".
+        baud: its rate, bits a second.
+        assumed: whether the log does not say the rate, so that it is the kernel's default.
+        characters: printed on it before user space.
+        most_ns: what sending them takes at that rate.
+        bound: whether the times of the log show that the kernel waited for it.
+    """
+
+    name: str
+    baud: int
+    assumed: bool
+    characters: int
+    most_ns: int
+    bound: bool
+
+
+def facts(lines: Sequence[Line]) -> Facts:
+    """Return what *lines* say of the machine and the kernel."""
+    memory = _number(lines, "memory_kib")
+    return Facts(
+        version=_text(lines, "version"),
+        arch=_arch(lines),
+        cmdline=_text(lines, "cmdline"),
+        hypervisor=_text(lines, "hypervisor"),
+        memory_bytes=None if memory is None else memory * 1024,
+        cpus=_number(lines, "cpus"),
+        nodes=_number(lines, "nodes"),
+        hidden_ns=_number(lines, "hidden_ns"),
+        drift_ns=_number(lines, "drift_ns") or 0,
+        before_kernel=_text(lines, "before_kernel"),
+    )
+
+
+def losses(lines: Sequence[Line]) -> list[str]:
+    """Return what was lost, a sentence a kind."""
+    said = []
+    for pattern, meaning in _LOSSES.items():
+        counts = [int(match[1]) for line in lines if (match := pattern.search(line.text))]
+        if counts:
+            said.append(f"{meaning}: {sum(counts):,}")
+    return said
+
+
+def console(lines: Sequence[Line], cmdline: str) -> SerialConsole | None:
+    """Return what the serial console cost up to the last of *lines*, if it printed any of them."""
+    match = _SERIAL.search(cmdline)
+    if match is None:
+        return None
+    rate = _BAUD.search(match[2] or "")
+    baud = int(rate[1]) if rate else _DEFAULT_BAUD
+    ns_per_character = _BITS_PER_CHARACTER * 1_000_000_000 / baud
+    level = _console_level(cmdline)
+    printed = [line for line in lines if _is_printed(line, level)]
+    if not printed:
+        return None
+    begins = next((at for at, line in enumerate(lines) if _ENABLED.match(line.text)), 0)
+    waits = [
+        (following.at or 0) - (line.at or 0) >= 0.9 * _characters(line) * ns_per_character
+        for line, following in zip(lines[begins:], lines[begins + 1 :], strict=False)
+        if _is_printed(line, level)
+    ]
+    characters = sum(map(_characters, printed))
+    return SerialConsole(
+        name=match[1],
+        baud=baud,
+        assumed=rate is None,
+        characters=characters,
+        most_ns=round(characters * ns_per_character),
+        bound=bool(waits) and sum(waits) / len(waits) > _BOUND_SHARE,
+    )
+
+
+def _characters(line: Line) -> int:
+    return len(line.text) + _AROUND
+
+
+def _console_level(cmdline: str) -> int:
+    """Return the level from which on messages are kept from the console."""
+    level = _DEFAULT_LEVEL
+    for word in cmdline.split():
+        key, _, value = word.partition("=")
+        if key == "loglevel" and value.isdigit():
+            level = int(value)
+        level = _LEVEL_WORDS.get(word, level)
+    return level
+
+
+def _is_printed(line: Line, level: int) -> bool:
+    """Return whether *line* goes to the console; one of unknown level does unless it is quiet."""
+    return level > _QUIET_LEVEL if line.level is None else line.level < level
+
+
+def _text(lines: Sequence[Line], name: str) -> str:
+    for pattern in _FACTS[name]:
+        for line in lines:
+            if match := pattern.match(line.text):
+                return match[1].strip()
+    return ""
+
+
+def _number(lines: Sequence[Line], name: str) -> int | None:
+    text = _text(lines, name)
+    return int(text) if text else None
+
+
+def _arch(lines: Sequence[Line]) -> str:
+    for name, pattern in _ARCHES.items():
+        if any(pattern.match(line.text) for line in lines):
+            return name
+    return ""

@@ -1,0 +1,128 @@
+"""Where a log comes from: a file, standard input, or the ring buffer of this machine."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from flatboot.bootlog import bootlog_lines
+from flatboot.bootlog.bootlog import Analysis, analyze_lines
+from flatboot.bootlog.bootlog_boots import NoBoot
+from flatboot.common import disk, progress
+from flatboot.common.errors import FlatbootError
+
+KMSG = Path("/dev/kmsg")
+STDIN = "-"
+_CHUNK = 1 << 20
+#: From this size on reading takes so long that progress is shown.
+_LARGE = 64 << 20
+_SAMPLE = 1 << 16
+_BINARY_SHARE = 0.1
+_MAGIC = {b"\x1f\x8b": "gzip", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2"}
+_CONTROLS = bytes(sorted({*range(32), 127} - {*b"\t\n\r\x1b"}))
+#: The longest record of /dev/kmsg.
+_RECORD = 8192
+
+
+class _Source:
+    """The bytes of a log, as they are read, and what can be said of them."""
+
+    def __init__(self, file: BinaryIO, step: progress.Step | None) -> None:
+        self._file = file
+        self._step = step
+        self.count = 0
+        self.sample = b""
+
+    def __iter__(self) -> Iterator[bytes]:
+        while chunk := self._file.read(_CHUNK):
+            self.count += len(chunk)
+            self.sample = self.sample or chunk[:_SAMPLE]
+            if self._step is not None:
+                self._step.update(self.count)
+            yield chunk
+
+
+def analyze(name: str, boot: int | None = None) -> Analysis:
+    """Return what the log in the file *name* ("-": standard input) tells.
+
+    It is read as a stream: memory does not grow with its size.
+
+    Raises:
+        FlatbootError: it cannot be read, is empty, binary or compressed, or holds no boot.
+        UsageError: it holds fewer boots than *boot*.
+    """
+    with disk.reading(name):
+        if name == STDIN:
+            return _analyze("standard input", sys.stdin.buffer, boot)
+        with Path(name).open("rb") as file:
+            return _analyze(name, file, boot)
+
+
+def analyze_live(path: Path = KMSG) -> Analysis:
+    """Return what the ring buffer of this machine tells of its boot.
+
+    Raises:
+        FlatbootError: it cannot be read, or no longer holds the boot.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except PermissionError as error:
+        raise FlatbootError(f"{path} is for root only: try sudo") from error
+    except OSError as error:
+        raise FlatbootError(f"cannot read {path}: {error.strerror}") from error
+    try:
+        lines = bootlog_lines.parse(bootlog_lines.split(_records(handle)))
+        return analyze_lines(lines)
+    except NoBoot as error:
+        raise FlatbootError(f"{path}: {error}") from error
+    finally:
+        os.close(handle)
+
+
+def _records(handle: int) -> Iterator[bytes]:
+    while True:
+        try:
+            record = os.read(handle, _RECORD)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            if error.errno != errno.EPIPE:
+                raise
+            continue  # overwritten while it was read; the numbers show it
+        if not record:
+            return
+        yield record
+
+
+def _analyze(name: str, file: BinaryIO, boot: int | None) -> Analysis:
+    status = os.fstat(file.fileno())
+    size = status.st_size if stat.S_ISREG(status.st_mode) else None
+    if size is not None and size < _LARGE:
+        return _read(name, _Source(file, None), boot)
+    with progress.step(f"reading {name}", total=size) as step:
+        return _read(name, _Source(file, step), boot)
+
+
+def _read(name: str, source: _Source, boot: int | None) -> Analysis:
+    try:
+        return analyze_lines(bootlog_lines.parse(bootlog_lines.split(source)), boot)
+    except NoBoot as error:
+        raise FlatbootError(f"{name}: {_why(source) or error}") from error
+
+
+def _why(source: _Source) -> str:
+    """Return what is wrong with the bytes themselves, or ""."""
+    if not source.count:
+        return "the log is empty"
+    for magic, kind in _MAGIC.items():
+        if source.sample.startswith(magic):
+            return f"it is compressed ({kind}): unpack it first"
+    controls = len(source.sample) - len(source.sample.translate(None, _CONTROLS))
+    if controls > _BINARY_SHARE * len(source.sample):
+        return "it is binary, not a log: give the text of dmesg, journalctl or a console"
+    return ""

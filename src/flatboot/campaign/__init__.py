@@ -1,0 +1,1 @@
+"""Many boots with one aim: sweeps, comparisons, random boots, searches, published tables."""

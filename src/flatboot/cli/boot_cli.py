@@ -1,0 +1,115 @@
+"""``flatboot boot`` and ``flatboot demo``: one boot taken apart, and the headline table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flatboot.cli import demo, kernel_cli
+from flatboot.common import disk, progress
+from flatboot.common.errors import UsageError
+from flatboot.guest import machine
+from flatboot.guest.boot import CLOCKS, Image
+from flatboot.guest.boot import boot as boot_once
+from flatboot.guest.machine import Machine
+from flatboot.kernel import build, own_kernel
+from flatboot.record import timeline
+from flatboot.show import tables
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module to *app*."""
+    app.command("boot")(boot)
+    app.command("demo")(run_demo)
+
+
+@disk.full_is_an_error()
+def boot(
+    base: kernel_cli.Base = None,
+    flavour: kernel_cli.Flavour = "flatboot",
+    config: kernel_cli.Config = "bench",
+    arch: kernel_cli.Arch = "x86_64",
+    memory: Annotated[str, typer.Option(help="Memory, such as 512M, 2G or 1T.")] = "2G",
+    cpus: Annotated[int, typer.Option(help="Virtual CPUs.")] = 1,
+    nodes: Annotated[
+        str,
+        typer.Option(
+            help="NUMA nodes: a count, or SIZE[:CPUS] of each such as 2G:2,0:1,6G, in place of"
+            " --memory and --cpus."
+        ),
+    ] = "1",
+    clock: Annotated[
+        str, typer.Option(help="exact: counts instructions; wall: time (KVM where it works).")
+    ] = "exact",
+    cmdline: Annotated[str, typer.Option(help="More kernel parameters.")] = "",
+    kernel: Annotated[
+        Path | None,
+        typer.Option(help="A kernel of your own, built: its build folder or vmlinux."),
+    ] = None,
+    tree: kernel_cli.Tree = None,
+    timeline_file: Annotated[
+        Path | None,
+        typer.Option("--timeline", help="Write a Chrome trace-event file, which Perfetto opens."),
+    ] = None,
+    record_file: Annotated[
+        Path | None, typer.Option("--record", help="Write the record of the boot (JSON).")
+    ] = None,
+    timeout: Annotated[float, typer.Option(help="Seconds that the guest may take.")] = 600,
+    phases: Annotated[
+        bool, typer.Option(help="Find out where the time went; takes about twice as long.")
+    ] = True,
+) -> None:
+    """Boot a kernel once: where its time went, its slowest initcalls, its memory."""
+    if clock not in CLOCKS:
+        raise UsageError(f"unknown clock {clock!r}: choose one of {', '.join(CLOCKS)}")
+    if timeline_file is not None and not phases:
+        raise UsageError("--timeline needs the phases: leave out --no-phases")
+    wanted = _machine(arch, memory, cpus, nodes)
+    image: Image
+    if kernel is None:
+        image = build.kernel(kernel_cli.source_name(base, tree), flavour, config, arch)
+    elif base is None and tree is None:
+        image = own_kernel.find(kernel)
+    else:
+        raise UsageError("--kernel names a built kernel: leave out --base and --tree")
+    with progress.step(f"booting {wanted.title}") as step:
+        record = boot_once(
+            image,
+            wanted,
+            clock=CLOCKS[clock],
+            cmdline=cmdline,
+            phases=phases,
+            timeout_s=timeout,
+            on_phase=lambda phase: step.update(0, phase),
+        )
+    if record_file is not None:
+        with disk.writing(record_file):
+            record.save(record_file)
+    if timeline_file is not None:
+        with disk.writing(timeline_file):
+            timeline.write(record, timeline_file)
+    console = tables.console()
+    if record.phases:
+        console.print(tables.phase_table(record))
+    if record.calls:
+        console.print(tables.initcall_table(record))
+    console.print(tables.summary(record))
+
+
+@disk.full_is_an_error()
+def run_demo(
+    output: Annotated[Path, typer.Option(help="Folder for the records and the plot.")] = Path(
+        "out/demo"
+    ),
+) -> None:
+    """Boot stock and flatboot from 2 GiB to 1 TiB and print what that costs each of them."""
+    records = demo.run(output)
+    console = tables.console()
+    console.print(tables.growth_table([record for record in records if record.phases]))
+    console.print(f"records and plot: {output.resolve()}", highlight=False, soft_wrap=True)
+
+
+def _machine(arch: str, memory: str, cpus: int, nodes: str) -> Machine:
+    return machine.machine(arch, memory, cpus, machine.parse_nodes(nodes))

@@ -1,0 +1,94 @@
+"""``flatboot demo``: stock and flatboot from 2 GiB to 1 TiB, one table, records and a plot."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+from flatboot.common import host, progress, units
+from flatboot.common.processes import run_coroutine
+from flatboot.guest.boot import Boot, measure
+from flatboot.guest.machine import machine
+from flatboot.kernel import bases, build
+from flatboot.kernel.build import KernelImage
+from flatboot.record.record import Record
+from flatboot.show import plot
+
+_CONFIG = "bench"
+_SMALL, _LARGE = 2 << 30, 1 << 40
+_BETWEEN = (16 << 30, 128 << 30)
+# What the boots beside the largest one take at most.
+_BESIDE = 4e9
+_LAZY = "deferred_init=lazy"
+
+
+def run(output: Path) -> list[Record]:
+    """Boot both kernels, write records and plot to *output*, and return the records."""
+    available = host.available_memory()
+    largest = largest_stock(available)
+    if largest < _LARGE:
+        progress.warn(
+            f"a stock boot of {units.binary_size(_LARGE)} touches"
+            f" {units.decimal_size(host.boot_memory(_LARGE))} and"
+            f" {units.decimal_size(available)} is free: stock goes up to"
+            f" {units.binary_size(largest)}, flatboot to {units.binary_size(_LARGE)}"
+        )
+    base = bases.default()
+    stock = build.kernel(base, "stock", _CONFIG)
+    flatboot = build.kernel(base, "flatboot", _CONFIG)
+    wanted = plan(stock, flatboot, largest)
+    side_by_side = available >= host.boot_memory(largest) + _BESIDE
+    with progress.step("booting", total=len(wanted)) as step:
+        records = run_coroutine(_boot_all(wanted, 2 if side_by_side else 1, step))
+    for record in records:
+        name = f"{record.kernel.flavour}-{units.short_size(record.machine.memory_bytes)}.json"
+        record.save(output / name)
+    plot.cost_against_memory(records, output / "boot-cost.svg")
+    return records
+
+
+def plan(stock: KernelImage, flatboot: KernelImage, largest: int) -> list[Boot]:
+    """Return the boots of the demo, the longest first: phases at both ends, bare in between."""
+    sizes = sorted({largest, *(size for size in _BETWEEN if size < largest), _SMALL}, reverse=True)
+    return [
+        *(_boot(stock, "", size, size in (largest, _SMALL)) for size in sizes),
+        *(
+            _boot(flatboot, _LAZY, size, size in (_LARGE, _SMALL))
+            for size in (_LARGE, *reversed(_BETWEEN), _SMALL)
+        ),
+    ]
+
+
+def largest_stock(available: float) -> int:
+    """Return the largest machine, in bytes, that a stock kernel boots on in *available* bytes."""
+    size = _LARGE
+    while size > _SMALL and host.boot_memory(size) > available:
+        size //= 2
+    return size
+
+
+def _boot(image: KernelImage, cmdline: str, size: int, phases: bool) -> Boot:
+    return Boot(image, machine(memory=size), cmdline=cmdline, phases=phases)
+
+
+async def _boot_all(wanted: Sequence[Boot], at_once: int, whole: progress.Step) -> list[Record]:
+    """Carry out the boots, *at_once* at a time: the exact clock does not mind company."""
+    gate = asyncio.Semaphore(at_once)
+    done = 0
+
+    async def one(boot: Boot) -> Record:
+        nonlocal done
+        title = f"{boot.image.flavour}, {units.binary_size(boot.machine.memory_bytes)}"
+        async with gate:
+            with progress.step(title) as step:
+                shown = dataclasses.replace(boot, on_phase=lambda phase: step.update(0, phase))
+                record = await measure(shown)
+        done += 1
+        whole.update(done)
+        return record
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(one(boot)) for boot in wanted]
+    return [task.result() for task in tasks]

@@ -1,0 +1,137 @@
+"""``flatboot kernel``: get a base, build a flavour, and the patches as a tree or a series."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flatboot.common import disk
+from flatboot.common.errors import FlatbootError, UsageError
+from flatboot.kernel import bases, build, packages, series, sources
+
+app = typer.Typer(help="Kernel bases, trees, images and patches.", no_args_is_help=True)
+
+Base = Annotated[
+    str | None, typer.Option(help="Kernel base, of those in kernel/bases.toml.", show_default="7.3")
+]
+Tree = Annotated[
+    Path | None,
+    typer.Option(help="A kernel tree or tarball of your own, in place of a base."),
+]
+Flavour = Annotated[str, typer.Option(help="stock: untouched; flatboot: with hooks and overlay.")]
+Config = Annotated[str, typer.Option(help="A named config, or the path of a full .config.")]
+Arch = Annotated[str, typer.Option(help="Architecture, of those in src/flatboot/common/arches.")]
+Compiler = Annotated[str, typer.Option("--cc", help="Compiler: gcc, gcc-13, clang, ...")]
+
+
+def source_name(base: str | None, tree: Path | None) -> str:
+    """Return what the options --base and --tree name together: a base's name or an absolute path.
+
+    Raises:
+        UsageError: both are given.
+    """
+    if base is not None and tree is not None:
+        raise UsageError("--base and --tree exclude each other: name one of them")
+    return base or (bases.default() if tree is None else str(tree.resolve()))
+
+
+@app.command("fetch")
+def fetch(base: Base = None) -> None:
+    """Download a base and unpack it; print the folder of its tree (read it, change nothing)."""
+    with disk.full_is_an_error():
+        print(sources.resolve(source_name(base, None)).directory())
+
+
+@app.command("build")
+def build_(
+    base: Base = None,
+    flavour: Flavour = "flatboot",
+    config: Config = "bench",
+    arch: Arch = "x86_64",
+    cc: Compiler = "gcc",
+    tree: Tree = None,
+    deb: Annotated[
+        bool, typer.Option("--deb", help="Make Debian packages, modules included.")
+    ] = False,
+    output: Annotated[Path, typer.Option(help="With --deb: the folder for the packages.")] = Path(
+        "out"
+    ),
+) -> None:
+    """Build a kernel, or Debian packages of one, and print where it is."""
+    name = source_name(base, tree)
+    if not deb:
+        print(build.kernel(name, flavour, config, arch, cc=cc).directory)
+        return
+    for package in packages.deb(name, flavour, config, arch, output, cc=cc):
+        print(package)
+
+
+@app.command("path")
+def path(
+    base: Base = None,
+    flavour: Flavour = "flatboot",
+    config: Config = "bench",
+    arch: Arch = "x86_64",
+    cc: Compiler = "gcc",
+    tree: Tree = None,
+) -> None:
+    """Print the folder of a kernel (vmlinux, bzImage or Image, .config), building it if need be."""
+    print(build.kernel(source_name(base, tree), flavour, config, arch, cc=cc).directory)
+
+
+@app.command("tree")
+def tree_(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder.")],
+    base: Base = None,
+    tree: Tree = None,
+) -> None:
+    """Make a git tree of a base with each topic of hooks and overlay as one commit."""
+    with disk.full_is_an_error():
+        count = series.make_tree(sources.resolve(source_name(base, tree)), folder)
+    print(
+        f"{folder}: the base (tag base) and {count} topics; edit, build and commit there, then "
+        f"`flatboot kernel refresh {folder}`"
+    )
+
+
+@app.command("refresh")
+def refresh(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="What `kernel tree` made.")],
+) -> None:
+    """Write the commits of a git tree back to hooks and overlay."""
+    changed = series.refresh(folder)
+    for file in changed:
+        print(file)
+    if not changed:
+        print("nothing changed")
+
+
+@app.command("series")
+def series_(
+    base: Base = None,
+    tree: Tree = None,
+    output: Annotated[Path, typer.Option(help="The folder for the patches.")] = Path("out/series"),
+    cover: Annotated[bool, typer.Option("--cover", help="Add a cover letter to fill in.")] = False,
+    build_each: Annotated[
+        bool, typer.Option("--build-each", help="Also build the tree after each patch.")
+    ] = False,
+    config: Config = "bench",
+    arch: Arch = "x86_64",
+    cc: Compiler = "gcc",
+) -> None:
+    """Write the topics as a series of mailable patches and check each with checkpatch --strict."""
+    with disk.full_is_an_error():
+        source = sources.resolve(source_name(base, tree))
+        written = series.write_series(source, output, cover=cover)
+        for patch in written.patches:
+            print(patch)
+        for report in written.reports:
+            print(report)
+        if build_each:
+            series.build_each(source, config, arch, cc)
+    if written.reports:
+        raise FlatbootError(
+            f"checkpatch --strict objects to the series ({len(written.reports)} reports above)"
+        )

@@ -1,0 +1,221 @@
+"""``flatboot lint``: every static check of the project, and one table of the results."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from flatboot.common import arches, paths, processes, progress
+from flatboot.common.errors import FlatbootError
+from flatboot.common.git import git
+from flatboot.kernel import bases, build, checkpatch, kconfig, layer, make, sources, topics, tree
+
+_GCC_FLAGS = ("-Wall", "-Wextra", "-Werror", "-O2", "-fsyntax-only")
+_SPARSE_CONFIG = "debug"
+_COMMON_ARCH = "x86_64"
+_INCLUDED = re.compile(r'^#include "(.*\.c)"$', re.MULTILINE)
+_SHELL = re.compile(rb"#!.*\b(?:ba)?sh\n")
+_WARNING = re.compile(r"^(\S+?):\d+(?::\d+)?: (warning|error): (.*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check: its name, the files it looks at, and what runs it (returns what it objects to)."""
+
+    name: str
+    files: list[str]
+    run: Callable[[list[str]], str]
+
+
+def lint(
+    kernel: Annotated[
+        bool,
+        typer.Option(
+            "--kernel", help="Also sparse and W=1: warnings that a stock kernel does not have."
+        ),
+    ] = False,
+) -> None:
+    """Check all code: ruff, mypy, clang-format, gcc, shellcheck, checkpatch."""
+    checks = _checks() + (_new_kernel_warnings() if kernel else [])
+    table = Table(title="flatboot lint")
+    for heading in ("check", "files", "result"):
+        table.add_column(heading, justify="right" if heading == "files" else "left")
+    failed: list[tuple[str, str]] = []
+    for check in checks:
+        with progress.step(f"lint: {check.name}"):
+            objections = _objections(check)
+        if objections:
+            failed.append((check.name, objections))
+        result = (
+            "[red]failed[/]" if objections else "[green]passed[/]" if check.files else "no files"
+        )
+        table.add_row(check.name, str(len(check.files)), result)
+    console = Console()
+    for name, objections in failed:
+        console.rule(name)
+        console.print(objections, markup=False, highlight=False, soft_wrap=True)
+    console.print(table)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _objections(check: Check) -> str:
+    try:
+        return check.run(check.files).strip() if check.files else ""
+    except FlatbootError as error:
+        return str(error)
+
+
+def _checks() -> list[Check]:
+    files = _files()
+    python = [name for name in files if name.endswith(".py")]
+    ours = [name for name in files if not name.startswith("kernel/overlay/")]
+    c = [name for name in ours if name.endswith((".c", ".h"))]
+    shell = [name for name in files if _SHELL.match((paths.repo() / name).read_bytes())]
+    return [
+        Check("ruff check", python, _command(sys.executable, "-m", "ruff", "check", "-q")),
+        Check("ruff format", python, _command(sys.executable, "-m", "ruff", "format", "--check")),
+        Check("mypy --strict", python, _mypy),
+        Check("clang-format", c, _command("clang-format", "--dry-run", "-Werror")),
+        *(
+            Check(f"gcc -Wall -Wextra, {name}", [f for f in c if f.endswith(".c")], _gcc(name))
+            for name in arches.names()
+        ),
+        Check("shellcheck", shell, _command("shellcheck")),
+        *(check for name in bases.with_hooks() for check in _kernel_checks(name)),
+    ]
+
+
+def _files() -> list[str]:
+    """Return the files of the checkout that git tracks or would track."""
+    root = paths.repo()
+    listed = git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    return sorted(name for name in listed.split("\0") if name and (root / name).is_file())
+
+
+def _command(*command: str) -> Callable[[list[str]], str]:
+    """Return a check that runs *command* on the files in the checkout."""
+
+    def run(files: list[str]) -> str:
+        try:
+            processes.run([*command, *files], what=command[0], cwd=paths.repo())
+        except processes.CommandFailed as error:
+            return error.output or str(error)
+        return ""
+
+    return run
+
+
+def _mypy(files: list[str]) -> str:
+    """Run mypy on the package and on all else, which has no package names; each conftest alone."""
+    package = [name for name in files if name.startswith("src/")]
+    alone = [[name] for name in files if Path(name).name == "conftest.py"]
+    others = [name for name in files if name not in package and [name] not in alone]
+    folders = sorted({str(Path(name).parent) for name in others})
+    where = f"MYPYPATH={':'.join(['src', *folders])}"
+    run = _command("env", where, sys.executable, "-m", "mypy", "--strict")
+    return "".join(run(group) for group in [package, others, *alone] if group)
+
+
+def _gcc(arch: str) -> Callable[[list[str]], str]:
+    compiler = f"{arches.load(arch).cross_compile}gcc"
+    if shutil.which(compiler) is None:
+        raise FlatbootError(f"{compiler} is not there: install the compiler for {arch}")
+    return _command(compiler, *_GCC_FLAGS)
+
+
+def _kernel_checks(name: str) -> list[Check]:
+    base = sources.resolve(name)
+    hooks = bases.hooks_dir(name)
+
+    def reports(folder: Path, *options: str) -> Callable[[list[str]], str]:
+        def run(files: list[str]) -> str:
+            found = checkpatch.check(base.directory(), folder, files, *options)
+            return "\n".join(str(report) for report in found)
+
+        return run
+
+    def owners(_: list[str]) -> str:
+        topics.read(hooks)
+        return ""
+
+    overlay = paths.kernel_dir() / "overlay"
+    patches = [path.name for path in layer.series(hooks)]
+    code = [path for path in layer.overlay() if not Path(path).name.startswith(".")]
+    return [
+        Check(f"topics, {name}", patches + code, owners),
+        Check(f"checkpatch, hooks/{name}", patches, reports(hooks, "--no-signoff")),
+        Check(f"checkpatch, overlay ({name})", code, reports(overlay, "--file")),
+    ]
+
+
+def _new_kernel_warnings() -> list[Check]:
+    """Return the checks of sparse and W=1 on the C files that the flatboot flavour touches.
+
+    Files of an architecture are checked on that one, all others on x86-64.
+    """
+    base = bases.default()
+    wanted = build.request(base, "flatboot", _SPARSE_CONFIG, _COMMON_ARCH, "gcc")
+    changed = {name: file.content.decode() for name, file in wanted.layer().files.items() if file}
+    included = {Path(m).name for text in changed.values() for m in _INCLUDED.findall(text)}
+    touched = sorted(
+        name for name in changed if name.endswith(".c") and Path(name).name not in included
+    )
+
+    def check(arch: str) -> Check:
+        def run(files: list[str]) -> str:
+            flatboot = _kernel_warnings(base, "flatboot", arch, files)
+            stock = _kernel_warnings(base, "stock", arch, files)
+            return "\n".join(sorted(flatboot - stock))
+
+        own = f"arch/{arches.load(arch).kernel_arch}/"
+        files = [
+            name
+            for name in touched
+            if name.startswith(own) or (arch == _COMMON_ARCH and not name.startswith("arch/"))
+        ]
+        return Check(f"sparse and W=1, {base}, {arch}", files, run)
+
+    return [check(arch) for arch in arches.names()]
+
+
+def _kernel_warnings(base: str, flavour: str, arch: str, files: list[str]) -> set[str]:
+    """Return the warnings of sparse and W=1 on those of *files* that the tree has."""
+    wanted = build.request(base, flavour, _SPARSE_CONFIG, arch, "gcc")
+    with tree.work_tree(wanted.source, flavour, wanted.layer()) as where:
+        maker = make.Make(where, where / f"{wanted.objects_name}-sparse", wanted.arch, wanted.cc)
+        kconfig.configure(maker, wanted.config)
+        log = maker.objects / "sparse.log"
+        maker.run("prepare", what="the preparation for sparse", log=log)
+        there = [name for name in files if (where / name).is_file()]
+        found: set[str] = set()
+        for name in there:
+            target = str(Path(name).with_suffix(".o"))
+            what = f"sparse and W=1 on {name}"
+            (maker.objects / target).unlink(missing_ok=True)
+            try:
+                found |= warnings_in(maker.run("C=2", "W=1", target, what=what, log=log))
+            except FlatbootError:
+                # As on stock if it belongs to a driver that the config leaves out.
+                found.add(f"{name}: error: it does not compile with the config {_SPARSE_CONFIG}")
+    return found
+
+
+def warnings_in(output: str) -> set[str]:
+    """Return the warnings and errors in a compiler's or sparse's output, less their line numbers.
+
+    Without them, those of two flavours can be compared.
+    """
+    return {
+        f"{match[1].removeprefix('../')}: {match[2]}: {match[3]}"
+        for match in _WARNING.finditer(output)
+    }

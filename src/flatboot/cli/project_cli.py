@@ -1,0 +1,65 @@
+"""``flatboot project``: CPU bring-up of a machine that is larger than any that was booted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flatboot.analysis import projection, projection_rules
+from flatboot.analysis.projection import Machine, Projection
+from flatboot.common import paths
+from flatboot.common.errors import UsageError
+from flatboot.record import results
+from flatboot.show import projection_tables, tables
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this module to *app*."""
+    app.command("project")(run)
+
+
+def run(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="Record files, folders of them, and results files of sweep --trace.",
+            show_default="bench/results/cpu_bring_up and its defer4",
+        ),
+    ] = None,
+    cpus: Annotated[int, typer.Option(help="CPUs of the machine.")] = 1780,
+    nodes: Annotated[int, typer.Option(help="Its NUMA nodes.")] = 16,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, times in seconds.")] = False,
+) -> None:
+    """Project the CPU bring-up of a large machine from boots of smaller ones, and say how sure."""
+    rules, published = projection_rules.rules(), projection_rules.published()
+    few = max(way.online for way in rules.ways)
+    if cpus <= few:
+        raise UsageError(
+            f"--cpus {cpus}: a boot brings up {few} CPUs and leaves others for later, so name"
+            f" {few + 1} or more"
+        )
+    if not 1 <= nodes <= cpus:
+        raise UsageError(f"--nodes {nodes}: name at least 1, and no more than the {cpus} CPUs")
+    kept = paths.repo() / "bench" / "results" / "cpu_bring_up"
+    records = results.read(files or [kept, kept / "defer4"])
+    machine = Machine(cpus, nodes)
+    found = Projection(projection.kernels(records, rules.ways), rules, published)
+    if as_json:
+        typer.echo(json.dumps(projection_tables.document(found, machine, published), indent=1))
+        return
+    console = tables.console()
+    for made in (
+        projection_tables.terms(found),
+        projection_tables.assumed(found),
+        projection_tables.parts(found),
+        projection_tables.check(found),
+        projection_tables.ways(found, machine),
+        projection_tables.dearest(found, machine),
+        projection_tables.published(found, published),
+        projection_tables.verdicts(found, machine),
+    ):
+        console.print(made)
+        console.print()

@@ -1,0 +1,1 @@
+"""What all else stands on: files, processes, progress, units, errors, architectures."""

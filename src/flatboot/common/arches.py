@@ -1,0 +1,176 @@
+"""Architectures as data: one file each in arches/, read here and nowhere branched on."""
+
+from __future__ import annotations
+
+import functools
+import platform
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flatboot.common import units
+from flatboot.common.errors import UsageError
+
+FOLDER = Path(__file__).parent / "arches"
+
+
+@dataclass(frozen=True)
+class PhysBits:
+    """The address bits that the CPU model must offer for memory of up to so many bytes.
+
+    0 bits stand for a model whose own width is fixed.
+    """
+
+    up_to: int
+    bits: int
+
+
+@dataclass(frozen=True)
+class Qemu:
+    """The machine that QEMU emulates for the architecture, and its limits."""
+
+    binary: str
+    machine: str
+    machine_options: tuple[str, ...]
+    machine_options_if_known: tuple[str, ...]
+    cpu: str
+    max_cpus: int
+    max_nodes: int
+    min_memory: int
+    firmware: str
+    phys_bits: tuple[PhysBits, ...]
+
+
+@dataclass(frozen=True)
+class Counter:
+    """The raw counter: how to read it, and what one of its ticks is on the exact clock.
+
+    Attributes:
+        instruction: the machine code that reads it, in memory order.
+        registers: numbers of the registers that it arrives in, lowest part first.
+        half_bits: how many bits each of them holds.
+        ns_per_tick: instructions (virtual nanoseconds) a tick on the exact clock.
+    """
+
+    instruction: bytes
+    registers: tuple[int, ...]
+    half_bits: int
+    ns_per_tick: int
+
+
+@dataclass(frozen=True)
+class Registers:
+    """Register numbers in QEMU's gdb stub, each ``width`` bytes wide.
+
+    The return address at a function's entry is in ``return_register``, or on the stack that
+    ``return_on_stack`` points to; the other is None.
+    """
+
+    width: int
+    pc: int
+    argument: int
+    return_register: int | None
+    return_on_stack: int | None
+
+
+@dataclass(frozen=True)
+class Physical:
+    """Where the kernel runs before it maps itself: address - virtual + physical.
+
+    ``virtual`` is an address or the name of a symbol.
+    """
+
+    virtual: int | str
+    physical: int
+
+
+@dataclass(frozen=True)
+class Arch:
+    """An architecture: how its kernel is built, booted and clocked.
+
+    Attributes:
+        kernel_arch: the value of make's ARCH.
+        cross_prefix: the compiler prefix of a cross build.
+        image: path of the bootable image in the build tree; its last part is the make target.
+        fragments: names in kernel/configs that come on top of every config.
+        boot_file: the file of a built kernel that QEMU boots.
+        cmdline: what every command line starts with.
+    """
+
+    name: str
+    kernel_arch: str
+    cross_prefix: str
+    native_hosts: tuple[str, ...]
+    image: str
+    fragments: tuple[str, ...]
+    boot_file: str
+    cmdline: str
+    qemu: Qemu
+    counter: Counter
+    registers: Registers
+    physical: Physical
+
+    @property
+    def cross_compile(self) -> str:
+        """The value of make's CROSS_COMPILE on this host; empty where none is needed."""
+        return "" if platform.machine().lower() in self.native_hosts else self.cross_prefix
+
+
+def names() -> list[str]:
+    """Return the names of the known architectures, sorted."""
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+@functools.cache
+def load(name: str) -> Arch:
+    """Return the architecture *name*.
+
+    Raises:
+        UsageError: there is no such architecture.
+    """
+    if name not in names():
+        raise UsageError(f"unknown architecture {name!r}: choose one of {', '.join(names())}")
+    with (FOLDER / f"{name}.toml").open("rb") as file:
+        return _arch(name, tomllib.load(file))
+
+
+def _arch(name: str, data: dict[str, Any]) -> Arch:
+    qemu, counter = data["qemu"], data["counter"]
+    registers, physical = data["registers"], data["physical"]
+    return Arch(
+        name=name,
+        kernel_arch=data["kernel_arch"],
+        cross_prefix=data["cross_prefix"],
+        native_hosts=tuple(data["native_hosts"]),
+        image=data["image"],
+        fragments=tuple(data["fragments"]),
+        boot_file=data["boot_file"],
+        cmdline=data["cmdline"],
+        qemu=Qemu(
+            binary=qemu["binary"],
+            machine=qemu["machine"],
+            machine_options=tuple(qemu["machine_options"]),
+            machine_options_if_known=tuple(qemu["machine_options_if_known"]),
+            cpu=qemu["cpu"],
+            max_cpus=qemu["max_cpus"],
+            max_nodes=qemu["max_nodes"],
+            min_memory=units.size(qemu["min_memory"]),
+            firmware=qemu["firmware"],
+            phys_bits=tuple(PhysBits(units.size(p["up_to"]), p["bits"]) for p in qemu["phys_bits"]),
+        ),
+        counter=Counter(
+            instruction=bytes.fromhex(counter["instruction"]),
+            registers=tuple(counter["registers"]),
+            half_bits=counter["half_bits"],
+            ns_per_tick=counter["ns_per_tick"],
+        ),
+        registers=Registers(
+            width=registers["width"],
+            pc=registers["pc"],
+            argument=registers["argument"],
+            return_register=registers.get("return_register"),
+            return_on_stack=registers.get("return_on_stack"),
+        ),
+        physical=Physical(physical["virtual"], physical["physical"]),
+    )

@@ -1,0 +1,457 @@
+"""One boot: a kernel image on a machine, from reset to /init and the end, as a record."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import os
+import platform
+import shlex
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Protocol
+
+from flatboot.common import arches
+from flatboot.common.arches import Arch
+from flatboot.common.elf import entry_point
+from flatboot.common.errors import FlatbootError, UsageError
+from flatboot.common.processes import run_coroutine
+from flatboot.guest import functions, guest_run, guestlog, initramfs, kvm, qemu, stale_code
+from flatboot.guest.guest_run import Counting, Ended, Guest, Marked, Tracking
+from flatboot.guest.guestlog import GuestLog
+from flatboot.guest.machine import Machine
+from flatboot.kernel import fetch
+from flatboot.record import marks, phases, record, spans
+from flatboot.record.marks import Hit
+from flatboot.record.phases import Breakdown
+from flatboot.record.record import Record
+
+Clock = Literal["exact", "wall"]
+CLOCKS: dict[str, Clock] = {"exact": "exact", "wall": "wall"}
+_TAIL_LINES = 25
+#: With 32 CPUs on two cores half of the boots fail by ``stale_code``, often several in a row.
+_TRIES = 16
+
+
+class Image(Protocol):
+    """What ``boot`` needs to know of a kernel; flatboot.build.KernelImage is one."""
+
+    @property
+    def directory(self) -> Path:
+        """The folder with the file that QEMU boots."""
+
+    @property
+    def base(self) -> str:
+        """Name of the base."""
+
+    @property
+    def version(self) -> str:
+        """The kernel's version."""
+
+    @property
+    def flavour(self) -> str:
+        """The flavour."""
+
+    @property
+    def config(self) -> str:
+        """Name of the config."""
+
+    @property
+    def config_hash(self) -> str:
+        """Hash of the options that are set."""
+
+    @property
+    def compiler(self) -> str:
+        """First line of the compiler's --version."""
+
+    @property
+    def system_map(self) -> Path:
+        """The symbol table."""
+
+
+class GuestFailed(FlatbootError):
+    """A guest did not do what it was booted for.
+
+    Attributes:
+        kind: "panic", "hang", "silent" (it printed nothing), "restart" (before it was done),
+            "program" (a guest program failed) or "qemu" (QEMU itself ended).
+        console: all that came out of its console.
+    """
+
+    def __init__(self, kind: str, what: str, console: str) -> None:
+        """Make the message from *what* happened and the end of the *console*."""
+        self.kind = kind
+        self.console = console
+        tail = console.rstrip().splitlines()[-_TAIL_LINES:]
+        shown = "\n".join(["; the end of its console:", *("  " + line for line in tail)])
+        super().__init__(what + (shown if tail else ""))
+
+
+@dataclass(frozen=True)
+class Boot:
+    """A boot that is asked for.
+
+    Attributes:
+        image: the kernel.
+        machine: the machine; see ``flatboot.guest.machine.machine``.
+        clock: "exact" counts instructions (TCG); "wall" is time (KVM where it works).
+        cmdline: parameters that come after the architecture's own.
+        programs: guest programs to run after /init has reported, each a command line such as
+            "fill 64M".
+        phases: whether to find out where the time went. On the exact clock the boot is replayed
+            for it, instruction by instruction the same, so it takes about twice as long.
+        functions: whether to count the instructions of each kernel function up to /init; on the
+            exact clock only.
+        spans: whether to count the instructions of chosen calls up to /init, see
+            ``flatboot.record.spans``; on the exact clock only, and not together with *functions*.
+        timeout_s: host seconds that each run of the guest may take.
+        on_phase: called with the name of each phase as it begins.
+        files: files that the guest's first file system has besides, by their paths in it; those
+            in bin/ are guest programs too.
+        arguments: further arguments for QEMU, such as the devices that a test needs.
+    """
+
+    image: Image
+    machine: Machine
+    clock: Clock = "exact"
+    cmdline: str = ""
+    programs: tuple[str, ...] = ()
+    phases: bool = False
+    functions: bool = False
+    timeout_s: float = 600
+    on_phase: Callable[[str], None] = lambda phase: None
+    files: Mapping[str, Path] = field(default_factory=dict)
+    arguments: tuple[str, ...] = ()
+    spans: bool = False
+
+
+def boot(
+    image: Image,
+    machine: Machine,
+    *,
+    clock: Clock = "exact",
+    cmdline: str = "",
+    guest: str | Sequence[str] = "init",
+    phases: bool = False,
+    functions: bool = False,
+    timeout_s: float = 600,
+    on_phase: Callable[[str], None] = lambda phase: None,
+    files: Mapping[str, Path] | None = None,
+    arguments: Sequence[str] = (),
+    spans: bool = False,
+) -> Record:
+    """Boot *image* on *machine* and return the record.
+
+    Args:
+        image: see ``Boot``, as for all others.
+        machine: see ``Boot``.
+        clock: see ``Boot``.
+        cmdline: see ``Boot``.
+        guest: the programs of ``Boot``, one or a list of them; "init" stands for none.
+        phases: see ``Boot``.
+        functions: see ``Boot``.
+        timeout_s: see ``Boot``.
+        on_phase: see ``Boot``.
+        files: see ``Boot``.
+        arguments: see ``Boot``.
+        spans: see ``Boot``.
+
+    Raises:
+        GuestFailed: the guest panicked, hung, printed nothing or failed; or QEMU died.
+        FlatbootError: QEMU or the compiler is missing or too old.
+        UsageError: the machine, a guest program or what is asked of the clock is not possible.
+    """
+    listed = (guest,) if isinstance(guest, str) else tuple(guest)
+    programs = tuple(program for program in listed if program != "init")
+    wanted = Boot(
+        image,
+        machine,
+        clock,
+        cmdline,
+        programs,
+        phases,
+        functions,
+        timeout_s,
+        on_phase,
+        files or {},
+        tuple(arguments),
+        spans,
+    )
+    return run_coroutine(measure(wanted))
+
+
+async def measure(wanted: Boot) -> Record:
+    """Carry out one boot; ``boot`` says what it raises."""
+    began = time.monotonic()
+    if wanted.functions and wanted.clock != "exact":
+        raise UsageError("functions are counted on the exact clock only: take that one")
+    if wanted.spans and (wanted.clock != "exact" or wanted.functions):
+        raise UsageError("calls are counted on the exact clock only, and without functions")
+    arch = arches.load(wanted.machine.arch)
+    kernel = boot_file(wanted.image, arch)
+    able = await qemu.capabilities(arch)
+    archive = initramfs.make(arch, wanted.programs, wanted.clock, wanted.files)
+    with guest_run.memory_file("initramfs", archive) as initrd:
+        guest = Guest(
+            arch=arch,
+            able=able,
+            machine=wanted.machine,
+            kernel=kernel,
+            cmdline=f"{arch.cmdline} {wanted.cmdline}".strip(),
+            initrd=initrd,
+            accelerator="tcg",
+            exact=wanted.clock == "exact",
+            timeout_s=wanted.timeout_s,
+            arguments=wanted.arguments,
+        )
+        if wanted.clock == "wall" and await kvm.works(guest):
+            guest = dataclasses.replace(guest, accelerator="kvm")
+        notes = (
+            [f"further arguments of QEMU: {shlex.join(wanted.arguments)}"]
+            if wanted.arguments
+            else []
+        )
+        tracking = _tracking(wanted, guest, notes) if wanted.phases else None
+        with _counting(wanted, guest, notes) as (guest, counts):
+            ended, marked = await _run_sound(guest, tracking, notes)
+            counted = counts()
+    log = _judged(ended, guest)
+    to_init, ns_per_tick = _clocked(log, guest, time.monotonic() - began)
+    broken = _breakdown(marked, guest, to_init, ns_per_tick) if marked else Breakdown([], [], [])
+    notes += [f"other output fell into {path} as /init printed it" for path in log.torn]
+    image = wanted.image
+    return Record(
+        kernel=record.Kernel(
+            base=image.base,
+            version=image.version or _version(log),
+            flavour=image.flavour,
+            config=image.config,
+            config_hash=image.config_hash,
+            compiler=image.compiler,
+            image=fetch.sha256(kernel),
+        ),
+        machine=_machine_record(guest),
+        cmdline=guest.cmdline,
+        clock=wanted.clock,
+        to_init=to_init,
+        phases=broken.phases,
+        calls=broken.calls,
+        notes=[*broken.notes, *notes],
+        results=log.results,
+        files=log.files,
+        host_peak_bytes=ended.peak_bytes,
+        wall_s=round(time.monotonic() - began, 3),
+        console=ended.console.replace("\r\n", "\n"),
+        log=log.log,
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        functions=counted.functions,
+        spans=spans.with_steps(counted.spans, log.files.get(record.TRACE_FILE, "")),
+    )
+
+
+def boot_file(image: Image, arch: Arch) -> Path:
+    """Return what QEMU boots: beside the kernel's other files, or where its build left it.
+
+    Raises:
+        FlatbootError: there is no such file.
+    """
+    for name in (arch.boot_file, arch.image):
+        path = image.directory / name
+        if path.is_file() and path.name == arch.boot_file:
+            return path
+    raise FlatbootError(f"{image.directory} holds no {arch.boot_file} for {arch.name}: build it")
+
+
+def _tracking(wanted: Boot, guest: Guest, notes: list[str]) -> Tracking | None:
+    """Return what following needs; None, and a note, where this kernel cannot be followed."""
+    if guest.accelerator == "kvm":
+        notes.append("KVM has too few breakpoints for marks, so there are no phases")
+        return None
+    system_map = wanted.image.system_map
+    if not system_map.is_file():
+        notes.append(f"there is no {system_map}, so there are no phases")
+        return None
+    specs = marks.table()
+    if not guest.exact:
+        # Each stop costs about a millisecond, and initcalls are many.
+        specs = tuple(spec for spec in specs if not spec.calls)
+        notes.append("initcalls one by one are seen on the exact clock only")
+    init = entry_point(initramfs.compiled("init", guest.arch))
+    return Tracking(specs, marks.Symbols(system_map.read_text()), init, wanted.on_phase)
+
+
+@dataclass(frozen=True)
+class _Counted:
+    functions: dict[str, int] = field(default_factory=dict)
+    spans: list[record.Span] = field(default_factory=list)
+
+
+@contextlib.contextmanager
+def _counting(
+    wanted: Boot, guest: Guest, notes: list[str]
+) -> Iterator[tuple[Guest, Callable[[], _Counted]]]:
+    """Yield the guest as it is to be run, and what returns what was counted afterwards."""
+    system_map = wanted.image.system_map
+    what = "functions" if wanted.functions else "calls" if wanted.spans else ""
+    if what and not system_map.is_file():
+        notes.append(f"there is no {system_map}, so there are no {what}")
+    if not what or not system_map.is_file():
+        yield guest, _Counted
+        return
+    symbols = marks.Symbols(system_map.read_text())
+    init = entry_point(initramfs.compiled("init", guest.arch))
+    with guest_run.memory_file("counts") as out:
+        if wanted.functions:
+            counting = Counting(functions.plugin(guest.able, "functions"), init, out)
+        else:
+            plugin = functions.plugin(guest.able, "spans")
+            counting = Counting(plugin, init, out, spans.arguments(symbols))
+
+        def read() -> _Counted:
+            counts = os.pread(out, os.fstat(out).st_size, 0).decode()
+            if not counts:
+                notes.append(f"QEMU's plugin did not see /init, so there are no {what}")
+                return _Counted()
+            if wanted.functions:
+                return _Counted(functions=functions.read(counts, symbols, guest.arch))
+            return _Counted(spans=spans.read(counts, symbols))
+
+        yield dataclasses.replace(guest, counting=counting), read
+
+
+async def _run_sound(
+    guest: Guest, tracking: Tracking | None, notes: list[str]
+) -> tuple[Ended, Marked | None]:
+    """Run the guest, and again if it was the emulator that failed; *notes* then tell of it."""
+    parallel = guest.accelerator == "tcg" and not guest.exact and guest.machine.cpus > 1
+    for _ in range(_TRIES - 1):
+        ended, marked = await _run(guest, tracking)
+        where = stale_code.where(ended.console) if parallel else None
+        if where is None:
+            return ended, marked
+        notes.append(f"QEMU ran code in {where} that the kernel had replaced: booted once more")
+    return await _run(guest, tracking)
+
+
+async def _run(guest: Guest, tracking: Tracking | None) -> tuple[Ended, Marked | None]:
+    if tracking is None:
+        return await guest_run.run(guest), None
+    if not guest.exact:
+        return await guest_run.run_marked(guest, tracking)
+    # A stop makes virtual time jump in a guest whose instructions are counted. So the guest runs
+    # undisturbed, and it is a second run that is stopped at the marks.
+    with guest_run.memory_file("replay") as log:
+        record_to = log if guest.machine.cpus == 1 else None
+        ended = await guest_run.run(guest, record_to)
+        if not guestlog.parse(ended.console).complete:
+            return ended, None
+        again = dataclasses.replace(guest, counting=None)
+        return ended, await guest_run.run_again(again, tracking, record_to)
+
+
+def _judged(ended: Ended, guest: Guest) -> GuestLog:
+    """Return what the guest reported.
+
+    Raises:
+        GuestFailed: it did not come to its end, or one of its programs failed.
+    """
+    console = ended.console.replace("\r\n", "\n")
+    log = guestlog.parse(console)
+    # A guest that means to panic, to be dumped by another kernel, says so before.
+    if log.panic and log.results.get("panic") != "wanted":
+        raise GuestFailed("panic", f"the guest panicked: {log.panic}", console)
+    if ended.timed_out and not console.strip():
+        raise GuestFailed(
+            "silent",
+            f"the guest printed nothing in {guest.timeout_s:g} s: try --timeout or"
+            ' --cmdline "ignore_loglevel"',
+            console,
+        )
+    if ended.timed_out:
+        raise GuestFailed(
+            "hang", f"the guest was not done in {guest.timeout_s:g} s: try --timeout", console
+        )
+    if not ended.reason:
+        said = ended.errors.strip() or "it said nothing"
+        raise GuestFailed("qemu", f"QEMU died while the guest ran: {said}", console)
+    if not console.strip():
+        raise GuestFailed("silent", "the guest restarted and had printed nothing", console)
+    if not log.complete:
+        raise GuestFailed("restart", "the guest restarted before /init was done", console)
+    for program, status in log.exits:
+        if status != "0":
+            raise GuestFailed(
+                "program", f"the guest program {program} ended with status {status}", console
+            )
+    if not log.results.get("mark", "").isdecimal():
+        raise GuestFailed("mark", "the console lacks the time of /init: boot again", console)
+    return log
+
+
+def _clocked(log: GuestLog, guest: Guest, host_s: float) -> tuple[int, float]:
+    """Return the time of /init in units of the clock, and nanoseconds a tick.
+
+    Raises:
+        FlatbootError: on the wall clock, it is more than the *host_s* seconds that all took here.
+    """
+    ticks = int(log.results["mark"])
+    if guest.exact:
+        return ticks * guest.arch.counter.ns_per_tick, guest.arch.counter.ns_per_tick
+    ns_per_tick = 1e9 / int(log.results["counter_hz"])
+    to_init = round(ticks * ns_per_tick)
+    if to_init > host_s * 1e9:
+        # QEMU hands the host's counter on, and not all hosts keep those of their CPUs in step.
+        raise FlatbootError(
+            f"the guest's counter says {to_init / 1e9:,.1f} s to /init and the whole run took"
+            f" {host_s:,.1f} s: the host's counter jumped; boot again"
+        )
+    return to_init, ns_per_tick
+
+
+def _breakdown(marked: Marked, guest: Guest, to_init: int, ns_per_tick: float) -> Breakdown:
+    if marked.init is None:
+        note = "following the guest did not come as far as /init, so there are no phases"
+        return Breakdown([], [], [note])
+    if not guest.exact:
+        return phases.breakdown(marks.table(), _scaled(marked.hits, ns_per_tick), to_init, to_init)
+    if guest.machine.cpus == 1:
+        # The guest's own counter may be coarser than the count of instructions.
+        coarse = abs(to_init - marked.init) <= guest.arch.counter.ns_per_tick
+        busy = to_init if coarse else marked.init
+        return phases.breakdown(marks.table(), marked.hits, busy, to_init)
+    hits, busy = marked.hits, marked.init
+    if busy > to_init:
+        hits, busy = _scaled(hits, to_init / busy), to_init
+    broken = phases.breakdown(marks.table(), hits, busy, to_init, rest=phases.UNATTRIBUTED)
+    note = (
+        f"with several CPUs the marks are from a second run, {abs(to_init - marked.init):,}"
+        f" instructions {'longer' if marked.init > to_init else 'shorter'} than the first"
+    )
+    return dataclasses.replace(broken, notes=[*broken.notes, note])
+
+
+def _scaled(hits: Sequence[Hit], factor: float) -> list[Hit]:
+    return [dataclasses.replace(hit, at=round(hit.at * factor)) for hit in hits]
+
+
+def _machine_record(guest: Guest) -> record.Machine:
+    return record.Machine(
+        arch=guest.arch.name,
+        memory_bytes=guest.machine.memory_bytes,
+        cpus=guest.machine.cpus,
+        nodes=[record.Node(node.memory_bytes, node.cpus) for node in guest.machine.nodes],
+        qemu=guest.able.version,
+        type=guest.able.machine,
+        cpu=qemu.cpu_model(guest.arch, guest.machine),
+        firmware=guest.able.firmware,
+        accelerator=guest.accelerator,
+        host=f"{platform.machine()}, Linux {platform.release()}",
+    )
+
+
+def _version(log: GuestLog) -> str:
+    words = log.files.get("/proc/version", "").split()
+    return words[2] if len(words) > 2 else ""

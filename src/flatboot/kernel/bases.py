@@ -1,0 +1,77 @@
+"""The supported kernel bases: the table kernel/bases.toml."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flatboot.common import paths
+from flatboot.common.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Base:
+    """A kernel base as a Debian source package.
+
+    Attributes:
+        name: its name here, and that of its folder in kernel/hooks.
+        package: the Debian package that holds the source.
+        suite: the Debian suite that has it.
+        version: the package's pinned version.
+        sha256: the checksum of the pinned package file.
+        accepts: what the version of a later package must begin with to be taken in its place.
+    """
+
+    name: str
+    package: str
+    suite: str
+    version: str
+    sha256: str
+    accepts: str
+
+    @property
+    def hooks(self) -> Path:
+        """The folder of the base's hook patches and their series file."""
+        return hooks_dir(self.name)
+
+
+def hooks_dir(name: str) -> Path:
+    """Return the folder of the hook patches for base *name*."""
+    return paths.kernel_dir() / "hooks" / name
+
+
+def _table() -> dict[str, Any]:
+    with (paths.kernel_dir() / "bases.toml").open("rb") as file:
+        return tomllib.load(file)
+
+
+def names() -> list[str]:
+    """Return the names of the bases in the order of the table."""
+    return list(_table()["bases"])
+
+
+def with_hooks() -> list[str]:
+    """Return the names of the bases that the flatboot flavour can be made of."""
+    return [name for name in names() if (hooks_dir(name) / "series").is_file()]
+
+
+def default() -> str:
+    """Return the name of the base that is used where none is named."""
+    return str(_table()["default"])
+
+
+def load(name: str) -> Base:
+    """Return the base *name*.
+
+    Raises:
+        UsageError: there is no such base.
+    """
+    table = _table()["bases"]
+    if name not in table:
+        raise UsageError(
+            f"unknown base {name!r}: choose one of {', '.join(table)}, or name a kernel tree or "
+            "tarball with --tree"
+        )
+    return Base(name=name, **table[name])

@@ -1,0 +1,214 @@
+"""A kernel image from a tree, kept in the cache by the hash of all that it is made of."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from flatboot.common import arches, atomic, disk, paths, progress
+from flatboot.common.arches import Arch
+from flatboot.common.errors import UsageError
+from flatboot.kernel import kconfig, layer, make, sources, tree
+from flatboot.kernel.kconfig import Config
+from flatboot.kernel.sources import Source
+
+FLAVOURS = {
+    "stock": "the base untouched",
+    "flatboot": "the base with overlay and hooks",
+}
+_COMPILED = re.compile(r"^ +(?:CC|AS|HOSTCC|LD|AR)\b")
+
+
+@dataclass(frozen=True)
+class KernelImage:
+    """A built kernel in the cache.
+
+    Attributes:
+        directory: the folder with vmlinux, the bootable image, System.map, .config and build.json.
+        base: the base's name, or the file name of the user's tree.
+        version: the kernel's version, such as "7.3.4".
+        flavour: "stock" or "flatboot".
+        config: name of the config, or the path of the full .config.
+        config_hash: SHA-256 of the options that the built .config sets.
+        arch: name of the architecture.
+        compiler: the first line of the compiler's --version.
+        key: hash of all that went into the build.
+    """
+
+    directory: Path
+    base: str
+    version: str
+    flavour: str
+    config: str
+    config_hash: str
+    arch: str
+    compiler: str
+    key: str
+
+    @property
+    def vmlinux(self) -> Path:
+        """The kernel as an ELF file."""
+        return self.directory / "vmlinux"
+
+    @property
+    def image(self) -> Path:
+        """The bootable image: bzImage on x86-64, Image on arm64."""
+        return self.directory / Path(arches.load(self.arch).image).name
+
+    @property
+    def dotconfig(self) -> Path:
+        """The .config that it was built with."""
+        return self.directory / ".config"
+
+    @property
+    def system_map(self) -> Path:
+        """The symbol table, System.map."""
+        return self.directory / "System.map"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be built, resolved from its names."""
+
+    source: Source
+    flavour: str
+    config: Config
+    arch: Arch
+    cc: str
+
+    @property
+    def title(self) -> str:
+        """What it is, for people."""
+        name = Path(self.config.name).name
+        return f"{self.source.name}, {self.flavour}, {name}, {self.arch.name}"
+
+    @property
+    def objects_name(self) -> str:
+        """The name of the object folder in the work tree."""
+        cc = Path(self.cc).name
+        return f"o.{self.config.folder_name}-{self.arch.name}-{cc}"
+
+    def layer(self) -> layer.Layer:
+        """Return what the flavour adds to the source."""
+        if self.flavour == "stock":
+            return layer.Layer()
+        patches = layer.series(self.source.hooks())
+        return layer.make(self.source.directory(), patches, layer.overlay())
+
+    def key(self, compiler: str) -> str:
+        """Return the hash of all that the image is made of."""
+        parts = {
+            "source": self.source.checksum,
+            "layer": "" if self.flavour == "stock" else layer.inputs_digest(self.source.hooks()),
+            "config": self.config.digest,
+            "arch": self.arch.name,
+            "compiler": compiler,
+        }
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def request(base: str, flavour: str, config: str, arch: str, cc: str) -> Request:
+    """Resolve the names of what is to be built.
+
+    Raises:
+        UsageError: one of them is unknown.
+        FlatbootError: the base cannot be fetched.
+    """
+    if flavour not in FLAVOURS:
+        raise UsageError(f"unknown flavour {flavour!r}: choose one of {', '.join(FLAVOURS)}")
+    loaded = arches.load(arch)
+    resolved = kconfig.resolve(config, flavour, loaded)
+    # make runs in another folder.
+    command = str(Path(cc).resolve()) if "/" in cc else cc
+    return Request(sources.resolve(base), flavour, resolved, loaded, command)
+
+
+def kernel(
+    base: str, flavour: str, config: str, arch: str = "x86_64", *, cc: str = "gcc"
+) -> KernelImage:
+    """Return the kernel image, building it first if the cache does not have it.
+
+    Args:
+        base: name of a base, or the path (with a slash in it) of a kernel tree or tarball.
+        flavour: "stock" or "flatboot".
+        config: name of a config, or the path of a full .config.
+        arch: name of an architecture.
+        cc: the compiler: gcc, gcc-13, clang, or a path.
+
+    Raises:
+        UsageError: one of the names is unknown.
+        FlatbootError: the base cannot be fetched, a hook does not apply, an option did not take,
+            the compiler failed, or the disk is full; nothing half-made is left.
+    """
+    with disk.full_is_an_error():
+        wanted = request(base, flavour, config, arch, cc)
+        compiler = make.compiler_version(wanted.arch, wanted.cc)
+        key = wanted.key(compiler)
+        final = paths.cache() / "kernels" / key[:32]
+        if not final.is_dir():
+            with tree.work_tree(wanted.source, flavour, wanted.layer()) as where:
+                if not final.is_dir():
+                    _build(wanted, where, compiler, key, final)
+        return load(final)
+
+
+def load(directory: Path) -> KernelImage:
+    """Return the image in *directory*, as its build.json describes it."""
+    fields = json.loads((directory / "build.json").read_text())
+    return KernelImage(directory=directory, **fields)
+
+
+def _build(wanted: Request, where: Path, compiler: str, key: str, final: Path) -> None:
+    maker = make.Make(where, where / wanted.objects_name, wanted.arch, wanted.cc)
+    with progress.step(f"configuring {wanted.title}"):
+        dotconfig = kconfig.configure(maker, wanted.config)
+    compile_kernel(maker, wanted.title, "vmlinux", Path(wanted.arch.image).name)
+    objects = maker.objects
+    with atomic.new_dir(final) as new:
+        files = ["vmlinux", wanted.arch.image, "System.map", ".config"]
+        for name in files:
+            shutil.copy2((objects / name).resolve(), new / Path(name).name)
+        if (objects / "Module.symvers").is_file():
+            shutil.copy2(objects / "Module.symvers", new)
+        image = KernelImage(
+            directory=final,
+            base=wanted.source.name,
+            version=wanted.source.version(),
+            flavour=wanted.flavour,
+            config=wanted.config.name,
+            config_hash=_options_hash(dotconfig),
+            arch=wanted.arch.name,
+            compiler=compiler,
+            key=key,
+        )
+        fields = {name: value for name, value in asdict(image).items() if name != "directory"}
+        (new / "build.json").write_text(json.dumps(fields, indent=2) + "\n")
+
+
+def compile_kernel(maker: make.Make, title: str, *targets: str) -> None:
+    """Make *targets*, showing how many objects are done.
+
+    Raises:
+        CommandFailed: a compiler error; the sentence ends in the last lines of the log.
+    """
+    what = f"building {title}"
+    done = 0
+    with progress.step(what) as step:
+
+        def count(line: str) -> None:
+            nonlocal done
+            if _COMPILED.match(line):
+                done += 1
+                step.update(done, f"{done} objects")
+
+        maker.run(*targets, what=what, log=maker.objects / "build.log", on_line=count)
+
+
+def _options_hash(dotconfig: Path) -> str:
+    options = kconfig.settings(dotconfig)
+    text = "".join(f"{name}={value}\n" for name, value in sorted(options.items()))
+    return hashlib.sha256(text.encode()).hexdigest()

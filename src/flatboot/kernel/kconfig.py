@@ -1,0 +1,254 @@
+"""Kernel configs: named ones made of fragments, or a full .config; checked line by line."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flatboot.common import paths, processes, progress
+from flatboot.common.arches import Arch
+from flatboot.common.errors import FlatbootError, UsageError
+from flatboot.kernel.make import Make
+
+_SET = re.compile(r"CONFIG_(\w+)=(.*)")
+_UNSET = re.compile(r"# CONFIG_(\w+) is not set")
+_CERTIFICATES = ("CONFIG_SYSTEM_TRUSTED_KEYS", "CONFIG_SYSTEM_REVOCATION_KEYS")
+
+
+@dataclass(frozen=True)
+class Config:
+    """A kernel config that is asked for.
+
+    Attributes:
+        name: its name in configs.toml, or the path of a full .config.
+        files: the fragments in order, or the full .config alone.
+        full: whether it is a full .config.
+    """
+
+    name: str
+    files: tuple[Path, ...]
+    full: bool
+
+    @property
+    def digest(self) -> str:
+        """A hash of what the files hold."""
+        total = hashlib.sha256(b"full" if self.full else b"fragments")
+        for file in self.files:
+            total.update(hashlib.sha256(file.read_bytes()).digest())
+        return total.hexdigest()
+
+    @property
+    def folder_name(self) -> str:
+        """A name for the object folder, the same for successive contents of one config."""
+        if not self.full:
+            return self.name
+        return f"{self.files[0].name}-{hashlib.sha256(self.name.encode()).hexdigest()[:8]}"
+
+
+@dataclass(frozen=True)
+class Missed:
+    """A line of a fragment that did not take, and why as far as the Kconfig files tell."""
+
+    line: str
+    file: Path
+    number: int
+    reason: str
+
+
+def _table() -> dict[str, Any]:
+    with (paths.kernel_dir() / "configs" / "configs.toml").open("rb") as file:
+        return tomllib.load(file)
+
+
+def names() -> list[str]:
+    """Return the names of the named configs."""
+    return list(_table())
+
+
+def resolve(name: str, flavour: str, arch: Arch) -> Config:
+    """Return the config *name* for *flavour* and *arch*; a word with a slash or dot is a path.
+
+    Raises:
+        UsageError: there is no such config or file.
+    """
+    table = _table()
+    if name in table:
+        parts = ("fragments", arch.name, flavour)
+        listed: list[str] = [file for part in parts for file in table[name].get(part, ())]
+        folder = paths.kernel_dir() / "configs"
+        expanded = [
+            folder / file
+            for entry in listed
+            for file in ([f"{a}.config" for a in arch.fragments] if entry == "arch" else [entry])
+        ]
+        for file in expanded:
+            if not file.is_file():
+                raise FlatbootError(f"the config {name!r} needs {file}, which is not there")
+        return Config(name, tuple(expanded), full=False)
+    path = Path(name).resolve()
+    if path.is_file():
+        return Config(str(path), (path,), full=True)
+    raise UsageError(
+        f"unknown config {name!r}: choose one of {', '.join(table)}, or give the path of a .config"
+    )
+
+
+def configure(make: Make, config: Config, *, check: bool = True) -> Path:
+    """Make ``.config`` in the object folder of *make* and return its path.
+
+    Fragments go on top of tinyconfig; a full .config is taken as it is. olddefconfig then settles
+    what is left open. With *check*, every line of a fragment must be found in the result.
+
+    Raises:
+        FlatbootError: lines of the fragments did not take; it names them all, with what they need.
+    """
+    dotconfig = make.objects / ".config"
+    log = make.objects / "config.log"
+    what = f"the configuration {config.name}"
+    if config.full:
+        make.objects.mkdir(parents=True, exist_ok=True)
+        dotconfig.write_text(_without_lost_certificates(config.files[0], make.tree))
+    else:
+        make.run("tinyconfig", what=what, log=log)
+        _merge(make, config, what, log)
+    make.run("olddefconfig", what=what, log=log)
+    if check and not config.full and (lost := missed(config.files, dotconfig, make.tree)):
+        lines = [f"  {m.line} ({m.file.name}:{m.number}): {m.reason}" for m in lost]
+        raise FlatbootError(
+            "\n".join([f"{len(lost)} options of the config {config.name} did not take:", *lines])
+        )
+    return dotconfig
+
+
+def _merge(make: Make, config: Config, what: str, log: Path) -> None:
+    script = make.tree / "scripts" / "kconfig" / "merge_config.sh"
+    processes.run(
+        [script, "-m", "-O", make.objects, make.objects / ".config", *config.files],
+        what=what,
+        cwd=make.objects,
+        log=log,
+    )
+
+
+def _without_lost_certificates(file: Path, tree: Path) -> str:
+    """Return the text of a full .config less the certificate files that only its makers have."""
+
+    def replace(match: re.Match[str]) -> str:
+        if not match[2] or (tree / match[2]).is_file():
+            return match[0]
+        progress.warn(f"{file} names {match[2]}, which is not there: built without it")
+        return f'{match[1]}=""'
+
+    return re.sub(rf'^({"|".join(_CERTIFICATES)})="(.*)"$', replace, file.read_text(), flags=re.M)
+
+
+def _lines(file: Path) -> Iterator[tuple[int, str, str]]:
+    """Yield line number, option and value (``n`` where it is not set) of each setting in *file*."""
+    for number, line in enumerate(file.read_text().splitlines(), 1):
+        if match := _SET.fullmatch(line.strip()):
+            yield number, match[1], match[2]
+        elif match := _UNSET.fullmatch(line.strip()):
+            yield number, match[1], "n"
+
+
+def settings(dotconfig: Path) -> dict[str, str]:
+    """Return the options that *dotconfig* sets by name, without ``CONFIG_`` and unset ones."""
+    return {option: value for _, option, value in _lines(dotconfig) if value != "n"}
+
+
+def missed(files: Sequence[Path], dotconfig: Path, tree: Path) -> list[Missed]:
+    """Return the lines of the fragments *files* that *dotconfig* does not honour.
+
+    Where several lines set one option, the last one counts.
+    """
+    wanted = {
+        option: (file, number, value) for file in files for number, option, value in _lines(file)
+    }
+    got = settings(dotconfig)
+    lost = {option: entry for option, entry in wanted.items() if got.get(option, "n") != entry[2]}
+    if not lost:
+        return []
+    needs = dependencies(tree, set(lost))
+    return [
+        Missed(f"CONFIG_{option}={value}", file, number, _reason(option, got, needs.get(option)))
+        for option, (file, number, value) in lost.items()
+    ]
+
+
+def _reason(option: str, got: dict[str, str], needs: list[str] | None) -> str:
+    is_now = f"it is {got[option]}" if option in got else "it is not set"
+    if needs is None:
+        return "this tree has no such option"
+    if not needs:
+        return f"{is_now}; another option selects it, or it is part of a choice"
+    symbols = sorted(set(re.findall(r"\b[A-Z0-9_]*[A-Z][A-Z0-9_]*\b", " ".join(needs))))
+    values = ", ".join(f"{symbol}={got.get(symbol, 'n')}" for symbol in symbols)
+    return f"{is_now}; it depends on {' && '.join(needs)} (here {values})"
+
+
+def dependencies(tree: Path, options: set[str]) -> dict[str, list[str]]:
+    """Return what each of *options* depends on by the Kconfig files of *tree*, with its blocks.
+
+    An option that no Kconfig file defines is left out. Of several definitions the last one counts.
+    """
+    found: dict[str, list[str]] = {}
+    for file in sorted(tree.rglob("Kconfig*")):
+        if file.is_file() and not file.relative_to(tree).parts[0].startswith("o."):
+            text = file.read_text(errors="replace").replace("\\\n", " ")
+            if any(f"config {option}" in text for option in options):
+                found.update(_definitions(text, options))
+    return found
+
+
+def _definitions(text: str, options: set[str]) -> dict[str, list[str]]:
+    """Return the dependencies of *options* in the *text* of one Kconfig file."""
+    found: dict[str, list[str]] = {}
+    blocks: list[list[str]] = []
+    current: list[str] = []
+    for line in _without_help(text):
+        words = line.split(None, 1)
+        word, rest = words[0], words[1].split("#")[0].strip() if words[1:] else ""
+        if word in ("if", "menu", "choice") and not line[0].isspace():
+            current = [rest] if word == "if" else []
+            blocks.append(current)
+        elif word in ("endif", "endmenu", "endchoice") and blocks:
+            blocks.pop()
+            current = []
+        elif word in ("config", "menuconfig"):
+            current = []
+            if rest in options:
+                found[rest] = current
+                current.extend(need for block in blocks for need in block)
+        elif word == "depends" and rest.startswith("on "):
+            current.append(_grouped(rest.removeprefix("on ").strip()))
+        elif word in ("bool", "tristate", "prompt") and (match := re.search(r"\bif (.*)$", rest)):
+            current.append(_grouped(match[1]))
+        elif word in ("comment", "source"):
+            current = []
+    return found
+
+
+def _without_help(text: str) -> Iterator[str]:
+    """Yield the lines of a Kconfig file less the empty ones and the help texts."""
+    help_indent: int | None = None
+    for line in text.expandtabs().splitlines():
+        if not line.strip():
+            continue
+        indent = len(line) - len(line.lstrip())
+        if help_indent == -1:
+            help_indent = indent
+        elif help_indent is not None and indent < help_indent:
+            help_indent = None
+        if help_indent is None:
+            yield line
+            if line.strip() == "help":
+                help_indent = -1
+
+
+def _grouped(expression: str) -> str:
+    return f"({expression})" if "||" in expression else expression

@@ -1,0 +1,149 @@
+"""What the flatboot flavour adds to a kernel tree: hook patches and overlay files, as one layer."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from flatboot.common import paths, processes
+from flatboot.common.errors import FlatbootError
+from flatboot.common.git import git
+
+
+@dataclass(frozen=True)
+class File:
+    """A file's content and whether it is executable."""
+
+    content: bytes
+    executable: bool = False
+
+    @property
+    def digest(self) -> str:
+        """A hash of content and mode."""
+        return hashlib.sha256(b"x" * self.executable + b"\0" + self.content).hexdigest()
+
+    @classmethod
+    def read(cls, path: Path) -> File:
+        """Read *path*."""
+        return cls(path.read_bytes(), bool(path.stat().st_mode & 0o100))
+
+    def write(self, path: Path) -> None:
+        """Write to *path* as a new file, so that hard links of an old one keep their content."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        path.write_bytes(self.content)
+        path.chmod(0o755 if self.executable else 0o644)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The files in which a tree differs from its source; None stands for a removed file."""
+
+    files: dict[str, File | None] = field(default_factory=dict)
+
+
+def series(hooks: Path) -> list[Path]:
+    """Return the hook patches in *hooks* in the order of its ``series`` file.
+
+    Raises:
+        FlatbootError: a listed patch is missing, or a patch is not listed.
+    """
+    file = hooks / "series"
+    lines = file.read_text().splitlines() if file.is_file() else []
+    names = [line.strip() for line in lines if line.strip()]
+    there = {path.name for path in hooks.glob("*.patch")}
+    for name in names:
+        if name not in there:
+            raise FlatbootError(f"{file} lists {name}, which is not there: write it or take it out")
+    if unlisted := sorted(there.difference(names)):
+        raise FlatbootError(f"{file} does not list {', '.join(unlisted)}: add or remove it")
+    return [hooks / name for name in names]
+
+
+def overlay() -> dict[str, File]:
+    """Return the overlay's files by their path in a kernel tree."""
+    folder = paths.kernel_dir() / "overlay"
+    found = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): File.read(path) for path in found}
+
+
+def inputs_digest(hooks: Path) -> str:
+    """Return a hash of all that a layer is made of: the patches in order, and the overlay."""
+    total = hashlib.sha256()
+    for patch in series(hooks):
+        total.update(hashlib.sha256(patch.read_bytes()).digest())
+    for name, file in overlay().items():
+        total.update(f"\n{name} {file.digest}".encode())
+    return total.hexdigest()
+
+
+def touched(patch: str) -> list[str]:
+    """Return the paths of the files that the text of a *patch* changes."""
+    return re.findall(r"^diff --git a/(\S+) b/\S+$", patch, re.MULTILINE)
+
+
+def make(tree: Path, patches: Sequence[Path], files: dict[str, File]) -> Layer:
+    """Return the layer of *patches*, applied in order to *tree*, and of the overlay's *files*.
+
+    *tree* is only read.
+
+    Raises:
+        FlatbootError: a patch does not apply (which one, which file, which hunk), or an overlay
+            file would hide a file of the tree.
+    """
+    for name in files:
+        if (tree / name).exists():
+            raise FlatbootError(
+                f"{tree} has the file {name} of the overlay already: a tree that has the topics "
+                "builds with --flavour stock"
+            )
+    with tempfile.TemporaryDirectory(prefix="flatboot-hooks-") as folder:
+        scratch = Path(folder)
+        names = sorted({name for patch in patches for name in touched(patch.read_text())})
+        for name in names:
+            if (tree / name).is_file():
+                (scratch / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(tree / name, scratch / name)
+        for patch in patches:
+            if touched(patch.read_text()):
+                apply(patch, scratch)
+        changed = {
+            name: File.read(scratch / name) if (scratch / name).exists() else None for name in names
+        }
+    return Layer({**changed, **files})
+
+
+def apply(patch: Path, folder: Path, *options: str) -> None:
+    """Apply *patch* to the tree *folder* with git, with further *options* of ``git apply``.
+
+    Raises:
+        FlatbootError: it does not apply: which patch, which file, which hunk.
+    """
+    command = ("apply", "--whitespace=nowarn", "--reject", "--verbose", *options)
+    try:
+        git(folder, *command, patch.resolve())
+    except processes.CommandFailed as error:
+        raise FlatbootError(
+            f"hook {patch.parent.name}/{patch.name} does not apply: {_reason(error.output)}; write "
+            "the hook anew for this tree"
+        ) from error
+
+
+def _reason(output: str) -> str:
+    """Say which files and hunks the output of ``git apply --reject --verbose`` complains of."""
+    failed: list[str] = []
+    name = ""
+    for line in output.splitlines():
+        if match := re.match(r"(?:Applying|Checking) patch (\S+?)(?:\.\.\.| with|$)", line):
+            name = match[1]
+        elif match := re.match(r"Rejected hunk #(\d+)\.", line):
+            failed.append(f"{name} hunk {match[1]}")
+    missing = re.findall(r"^error: (\S+): (?:No such file|does not exist)", output, re.MULTILINE)
+    failed += [f"{name} is not in the tree" for name in missing]
+    errors = re.findall(r"^error: (.*)$", output, re.MULTILINE)
+    return ", ".join(failed) or "; ".join(errors) or output.strip()

@@ -1,0 +1,274 @@
+"""Overlay and hooks as commits: a git tree to edit in, its way back, and the mailable series."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from flatboot.common import arches, atomic, paths, processes, progress
+from flatboot.common.errors import FlatbootError, UsageError
+from flatboot.common.git import git
+from flatboot.kernel import bases, build, checkpatch, kconfig, layer, make, topics, tree
+from flatboot.kernel.checkpatch import Report
+from flatboot.kernel.layer import File
+from flatboot.kernel.sources import Source, kernel_version
+from flatboot.kernel.topics import Topic
+
+BASE_TAG = "base"
+_TRAILER = re.compile(r"^Topic: (\S+)\n?", re.MULTILINE)
+_DIFF = (
+    "diff-tree",
+    "-p",
+    "-U1",
+    "--no-renames",
+    "--diff-algorithm=histogram",
+    "--indent-heuristic",
+    "--src-prefix=a/",
+    "--dst-prefix=b/",
+    "--no-ext-diff",
+    "--no-textconv",
+)
+
+
+def make_tree(source: Source, folder: Path) -> int:
+    """Make *folder* a git tree: one commit for the base (tag ``base``), then one for each topic.
+
+    A line "Topic: NAME" at the end of a message ties the commit to its patch, through rebases and
+    rewording.
+
+    Returns:
+        The number of topics.
+
+    Raises:
+        UsageError: *folder* exists and is not empty.
+        FlatbootError: a hook does not apply, or overlay.toml is wrong.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"{folder} is there already: name a new or empty folder")
+    series = topics.read(source.hooks())
+    with atomic.new_dir(folder.resolve()) as new:
+        tree.copy(source, new, "--reflink=auto")
+        _unhide(new / ".gitignore")
+        with progress.step("committing the base"):
+            _init(new, f"Linux {source.version()}")
+        with progress.step("committing the topics", len(series)) as step:
+            for number, topic in enumerate(series, 1):
+                _commit(new, source, topic, f"{topic.message}\nTopic: {topic.name}\n")
+                step.update(number)
+    return len(series)
+
+
+def refresh(folder: Path) -> list[Path]:
+    """Write the commits of the git tree *folder* since its tag ``base`` back to hooks and overlay.
+
+    A file that the base does not have goes to the overlay, whole, as the last commit leaves it; a
+    change of a file of the base goes to the hook patch of its commit. A commit without a "Topic:"
+    line becomes a new topic, named after its subject, unless all that it changes are overlay files
+    of earlier topics: those simply take it in.
+
+    Returns:
+        The files that were written or removed; none where nothing changed.
+
+    Raises:
+        UsageError: *folder* is no tree that ``flatboot kernel tree`` made.
+        FlatbootError: there are uncommitted changes, a merge, or a topic in two commits.
+    """
+    folder = folder.resolve()
+    if not (folder / ".git").exists() or not git(folder, "tag", "--list", BASE_TAG).strip():
+        raise UsageError(
+            f"{folder} has no git tag {BASE_TAG}: make such a tree with `flatboot kernel tree`"
+        )
+    if changes := git(folder, "status", "--porcelain").splitlines():
+        raise FlatbootError(
+            f"{folder} has uncommitted changes ({len(changes)} files, first {changes[0][3:]}): "
+            "commit or stash them"
+        )
+    version = kernel_version(folder, folder)
+    names = bases.with_hooks()
+    name = next((n for n in names if version.startswith(f"{n}.")), None)
+    if name is None:
+        raise FlatbootError(
+            f"{folder} is Linux {version}, which is none of the bases {', '.join(names)}"
+        )
+    in_base = set(git(folder, "ls-tree", "-r", "-z", "--name-only", BASE_TAG).split("\0"))
+    series = _topics_of(folder, in_base)
+    listed = git(folder, "ls-tree", "-r", "-z", "--name-only", "HEAD").split("\0")
+    overlay = {path: File.read(folder / path) for path in listed if path and path not in in_base}
+    hooks = bases.hooks_dir(name)
+    hooks.mkdir(parents=True, exist_ok=True)
+    return topics.write(hooks, series, overlay)
+
+
+def _topics_of(folder: Path, in_base: set[str]) -> list[Topic]:
+    """Return the commits of *folder* since its base as topics."""
+    if merges := git(folder, "rev-list", "--merges", f"{BASE_TAG}..HEAD").split():
+        raise FlatbootError(f"{folder} has a merge ({merges[0][:12]}): rebase it into a line")
+    at_head = set(git(folder, "ls-tree", "-r", "-z", "--name-only", "HEAD").split("\0"))
+    user = identity(folder)
+    found: list[Topic] = []
+    owned: set[str] = set()
+    for commit in git(folder, "rev-list", "--reverse", f"{BASE_TAG}..HEAD").split():
+        author, _, message = git(
+            folder, "show", "--no-patch", "--format=%an <%ae>%n%B", commit
+        ).partition("\n")
+        tied = _TRAILER.findall(message)
+        subject, _, body = _TRAILER.sub("", message).strip("\n").partition("\n")
+        names = git(folder, "diff-tree", "-r", "-z", "--no-commit-id", "--name-only", commit)
+        paths_changed = [path for path in names.split("\0") if path]
+        new = {p for p in paths_changed if p not in in_base and p in at_head} - owned
+        hooked = [path for path in paths_changed if path in in_base]
+        if not tied and not new and not hooked:
+            continue
+        owned |= new
+        if "---" in body.splitlines():
+            raise FlatbootError(
+                f"the message of {subject!r} has a line '---', where git am would end it: reword it"
+            )
+        found.append(
+            Topic(
+                name=tied[0] if tied else topics.slug(subject),
+                author="" if author == user else author,
+                subject=subject,
+                body=body.strip("\n"),
+                diff=_diff(folder, commit, hooked),
+                overlay=tuple(sorted(new)),
+            )
+        )
+    names_found = [topic.name for topic in found]
+    for name in names_found:
+        if names_found.count(name) > 1:
+            raise FlatbootError(
+                f"two commits are the topic {name}: squash them, or take the line 'Topic: {name}' "
+                "out of one"
+            )
+    return found
+
+
+def _diff(folder: Path, commit: str, names: Sequence[str]) -> str:
+    """Return the diff of *commit* in the files *names*, without hashes."""
+    if not names:
+        return ""
+    text = git(folder, *_DIFF, "--no-commit-id", commit, "--", *names)
+    return re.sub(r"^index [0-9a-f]+\.\.[0-9a-f]+.*\n", "", text, flags=re.MULTILINE)
+
+
+def identity(folder: Path) -> str:
+    """Return git's user in *folder* as "Name <address>"; empty where git has none."""
+    values = []
+    for key in ("user.name", "user.email"):
+        try:
+            values.append(git(folder, "config", key).strip())
+        except processes.CommandFailed:
+            return ""
+    return f"{values[0]} <{values[1]}>"
+
+
+def _init(folder: Path, message: str) -> None:
+    """Make *folder* a repository with its files as the base commit, in the checkout's user's name.
+
+    Where git has no user, commits get a local name; the mailable series asks for a real one.
+    """
+    name, _, address = (identity(paths.repo()) or "local <local@localhost>").rpartition(" ")
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    git(folder, "config", "user.name", name)
+    git(folder, "config", "user.email", address.strip("<>"))
+    git(folder, "-c", "core.compression=1", "add", "--all", "--force")
+    git(folder, "commit", "--quiet", "--message", message)
+    git(folder, "tag", BASE_TAG)
+
+
+def _unhide(ignores: Path) -> None:
+    """Take out of *ignores* the lines of Debian's packaging that hide every new file from git."""
+    lines = ignores.read_text().splitlines(keepends=True)
+    kept = "".join(line for line in lines if line.strip() not in ("/*", "!/debian/"))
+    File(kept.encode()).write(ignores)
+
+
+def _commit(folder: Path, source: Source, topic: Topic, message: str) -> None:
+    """Commit *topic* in the repository *folder*."""
+    if topic.diff:
+        patch = source.hooks() / f"{topic.name}.patch"
+        layer.apply(patch, folder, "--index")
+    overlay = layer.overlay()
+    for path in topic.overlay:
+        overlay[path].write(folder / path)
+    if topic.overlay:
+        git(folder, "add", "--force", "--", *topic.overlay)
+    author = ("--author", topic.author) if topic.author else ()
+    command = ("commit", "--quiet", "--allow-empty", "--cleanup=verbatim", *author, "--file=-")
+    git(folder, *command, stdin=message)
+
+
+@dataclass(frozen=True)
+class Series:
+    """The written series: its patch files, and what checkpatch says of them."""
+
+    patches: list[Path]
+    reports: list[Report]
+
+
+def write_series(source: Source, output: Path, *, cover: bool = False) -> Series:
+    """Write the topics as a mailable git series to the folder *output* and check each patch.
+
+    The commits are signed off by git's user in the checkout. Patches of an earlier series in
+    *output* are removed.
+
+    Raises:
+        FlatbootError: git has no user, or a hook does not apply.
+    """
+    if not identity(paths.repo()):
+        raise FlatbootError(
+            "git has no user to sign the series off: set git config user.name and user.email"
+        )
+    series = topics.read(source.hooks())
+    with tempfile.TemporaryDirectory(prefix="flatboot-series-") as scratch:
+        folder = Path(scratch)
+        hooked = {name for topic in series for name in layer.touched(topic.diff)}
+        for name in {"Makefile", *hooked}:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source.directory() / name, folder / name)
+        _init(folder, f"Linux {source.version()}")
+        for topic in series:
+            _commit(folder, source, topic, topic.message)
+        options = ["--cover-letter"] if cover else []
+        command = ["format-patch", "--quiet", "--signoff", "--output-directory=.out", *options]
+        git(folder, *command, f"{BASE_TAG}..HEAD")
+        output.mkdir(parents=True, exist_ok=True)
+        for old in output.glob("[0-9][0-9][0-9][0-9]-*.patch"):
+            old.unlink()
+        written = sorted((folder / ".out").glob("*.patch"))
+        patches = [Path(shutil.move(path, output / path.name)) for path in written]
+    checked = [path.name for path in patches if not path.name.startswith("0000-")]
+    with progress.step("checkpatch", None):
+        reports = checkpatch.check(source.directory(), output.resolve(), checked)
+    return Series(patches, reports)
+
+
+def build_each(source: Source, config: str, arch: str, cc: str) -> None:
+    """Build the tree after each topic of the series, in order.
+
+    Options that a later topic brings do not take before it; after the last topic all must.
+
+    Raises:
+        FlatbootError: a step does not build; the sentence names its topic.
+    """
+    series = topics.read(source.hooks())
+    overlay = layer.overlay()
+    loaded = arches.load(arch)
+    wanted = build.Request(
+        source, "flatboot", kconfig.resolve(config, "flatboot", loaded), loaded, cc
+    )
+    for number, topic in enumerate(series, 1):
+        done = series[:number]
+        patches = [source.hooks() / f"{earlier.name}.patch" for earlier in done]
+        files = {path: overlay[path] for earlier in done for path in earlier.overlay}
+        step = layer.make(source.directory(), patches, files)
+        with tree.work_tree(source, "series", step) as where:
+            maker = make.Make(where, where / wanted.objects_name, wanted.arch, cc)
+            kconfig.configure(maker, wanted.config, check=number == len(series))
+            title = f"step {number} of {len(series)}, {topic.name}"
+            build.compile_kernel(maker, title, "vmlinux", Path(loaded.image).name)

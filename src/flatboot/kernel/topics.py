@@ -1,0 +1,170 @@
+"""Topics: a hook patch, with its message, and the overlay files that come with it.
+
+A topic is one commit of the mailable series. Its patch in kernel/hooks/<base>/ is a mail-style
+patch: an optional From line (left out where the author is the checkout's own git user), the
+subject, the body, a line "---", and the diff of the files that the base has. The files that the
+base does not have are whole in kernel/overlay/; kernel/overlay.toml says which topic brings which.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from flatboot.common import atomic, paths
+from flatboot.common.errors import FlatbootError
+from flatboot.kernel import layer
+from flatboot.kernel.layer import File
+
+_HEADER = """\
+# Which topic (a patch in hooks/<base>/, without its .patch) brings which files of overlay/: they
+# form one commit of the series together. `flatboot kernel refresh` rewrites this file.
+
+[topics]
+"""
+
+
+@dataclass(frozen=True)
+class Topic:
+    """One commit of the series.
+
+    Attributes:
+        name: the patch's file name without ``.patch``.
+        author: "Name <address>", or empty for the checkout's own git user.
+        subject: the subject without ``[PATCH]``.
+        body: the rest of the message, without blank lines around it.
+        diff: the diff of files that the base has; may be empty.
+        overlay: the paths of the overlay files, sorted.
+    """
+
+    name: str
+    author: str
+    subject: str
+    body: str
+    diff: str
+    overlay: tuple[str, ...]
+
+    @property
+    def message(self) -> str:
+        """The commit message."""
+        return f"{self.subject}\n\n{self.body}\n" if self.body else f"{self.subject}\n"
+
+    def format(self) -> str:
+        """Return the patch file's text."""
+        author = f"From: {self.author}\n" if self.author else ""
+        body = f"{self.body}\n" if self.body else ""
+        return f"{author}Subject: {self.subject}\n\n{body}---\n{self.diff}"
+
+
+def parse(name: str, text: str, overlay: Sequence[str]) -> Topic:
+    """Return the topic of a patch file's *text*.
+
+    Raises:
+        FlatbootError: it has no subject, or no line "---" before the diff.
+    """
+    head, _, rest = text.partition("\n\n")
+    body, separator, diff = ("\n" + rest).partition("\n---\n")
+    fields = dict(re.findall(r"^(From|Subject): (.*)$", re.sub(r"\n[ \t]+", " ", head), re.M))
+    subject = re.sub(r"^\[PATCH[^]]*\] *", "", fields.get("Subject", ""))
+    if not subject or not separator:
+        raise FlatbootError(
+            f"{name}.patch must have a Subject line, a blank line, the message, a line '---' and "
+            "the diff"
+        )
+    start = diff.find("diff --git ")
+    return Topic(
+        name=name,
+        author=fields.get("From", ""),
+        subject=subject,
+        body=body.strip("\n"),
+        diff=diff[start:] if start >= 0 else "",
+        overlay=tuple(sorted(overlay)),
+    )
+
+
+def read(hooks: Path) -> list[Topic]:
+    """Return the topics of the series in *hooks*, in order.
+
+    Raises:
+        FlatbootError: an overlay file belongs to no topic or to two, or overlay.toml names a file
+            or a topic that is not there.
+    """
+    owners = _owners()
+    patches = layer.series(hooks)
+    names = [path.stem for path in patches]
+    there = set(layer.overlay())
+    where = paths.kernel_dir() / "overlay.toml"
+    listed = [path for files in owners.values() for path in files]
+    problems = [
+        *(f"topic {name} has no patch in {hooks.name}" for name in owners if name not in names),
+        *(f"{path} is not in overlay/" for path in listed if path not in there),
+        *(
+            f"{path} belongs to two topics"
+            for path in sorted(set(listed))
+            if listed.count(path) > 1
+        ),
+        *(f"{path} belongs to no topic" for path in sorted(there.difference(listed))),
+    ]
+    if problems:
+        raise FlatbootError(f"{where} is wrong: {'; '.join(problems)}")
+    return [parse(path.stem, path.read_text(), owners.get(path.stem, ())) for path in patches]
+
+
+def write(hooks: Path, topics: Sequence[Topic], overlay: dict[str, File]) -> list[Path]:
+    """Make the patches and series in *hooks*, overlay.toml and overlay/ what is given.
+
+    Files that are so already are left alone; patches and overlay files of no topic are removed.
+
+    Returns:
+        The files that were written or removed.
+    """
+    root = paths.kernel_dir()
+    wanted = {
+        hooks / "series": File("".join(f"{t.name}.patch\n" for t in topics).encode()),
+        root / "overlay.toml": File(_overlay_toml(topics).encode()),
+        **{hooks / f"{topic.name}.patch": File(topic.format().encode()) for topic in topics},
+        **{root / "overlay" / path: file for path, file in overlay.items()},
+    }
+    there = {path for path in (root / "overlay").rglob("*") if path.is_file()}
+    there.update(hooks.glob("*.patch"))
+    changed = []
+    for path in sorted(there - wanted.keys()):
+        path.unlink()
+        changed.append(path)
+    for path, file in wanted.items():
+        if not path.is_file() or File.read(path) != file:
+            with atomic.new_file(path) as new:
+                new.write_bytes(file.content)
+            path.chmod(0o755 if file.executable else 0o644)
+            changed.append(path)
+    return changed
+
+
+def slug(subject: str) -> str:
+    """Return a topic name made of a *subject*, such as "mm-add-a-thing"."""
+    return re.sub(r"[^a-z0-9]+", "-", subject.lower()).strip("-")[:60].rstrip("-")
+
+
+def _owners() -> dict[str, list[str]]:
+    file = paths.kernel_dir() / "overlay.toml"
+    if not file.is_file():
+        return {}
+    with file.open("rb") as opened:
+        return dict(tomllib.load(opened)["topics"])
+
+
+def _overlay_toml(topics: Sequence[Topic]) -> str:
+    parts = [_HEADER]
+    for topic in topics:
+        if topic.overlay:
+            files = "".join(f"  {_quoted(path)},\n" for path in topic.overlay)
+            parts.append(f"{_quoted(topic.name)} = [\n{files}]\n")
+    return "\n".join(parts)
+
+
+def _quoted(text: str) -> str:
+    """Return *text* as a TOML string."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,0 +1,1 @@
+"""From findings to what people look at: tables, plots, the report."""

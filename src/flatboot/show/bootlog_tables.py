@@ -1,0 +1,195 @@
+"""An analysed boot log for people: what matters first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.bar import Bar
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from flatboot.bootlog.bootlog import Analysis, Gap
+from flatboot.bootlog.bootlog_advice import Advice
+from flatboot.common import units
+from flatboot.record import callbacks
+from flatboot.record.callbacks import Callback
+from flatboot.record.phases import UNATTRIBUTED
+from flatboot.record.record import Call
+
+_BAR_WIDTH = 30
+_SLOWEST = 10
+_TEXT_WIDTH = 90
+
+
+def report(analysis: Analysis, advice: Sequence[Advice]) -> Iterator[RenderableType]:
+    """Yield what is to be printed, in its order: the largest gap is the first."""
+    if analysis.gaps:
+        yield _headline(analysis)
+    yield _summary(analysis)
+    if analysis.phases:
+        yield _phase_table(analysis)
+    if len(analysis.gaps) > 1:
+        yield _gap_table(analysis)
+    if analysis.initcalls:
+        yield _call_table("initcalls", analysis.initcalls, analysis.total)
+    if analysis.probes:
+        yield _call_table("driver probes", analysis.probes, analysis.total)
+    yield from _advice(advice, analysis.total)
+    if analysis.hidden:
+        yield _list("Not in this log", analysis.hidden)
+    if analysis.notes:
+        yield _list("Notes", analysis.notes)
+
+
+def callback_table(calls: Sequence[Callback], unit: str) -> Table:
+    """Return the most expensive CPU callbacks of a trace."""
+    costs = callbacks.costs(calls)
+    cpus = len({call.cpu for call in calls})
+    table = Table(
+        title=f"CPU callbacks: {len(costs)}, on {cpus} CPUs, in {unit}",
+        title_justify="left",
+        caption=f"without {callbacks.TRACERS_OWN}, which is the tracer's own",
+        caption_justify="left",
+    )
+    table.add_column("step", justify="right")
+    table.add_column("callback", overflow="fold")
+    for column in ("calls", "together", "mean", "longest"):
+        table.add_column(column, justify="right")
+    for cost in costs[:_SLOWEST]:
+        numbers = (cost.calls, cost.total, cost.mean, cost.longest)
+        table.add_row(str(cost.step), cost.function, *(f"{number:,.0f}" for number in numbers))
+    return table
+
+
+def _headline(analysis: Analysis) -> Text:
+    gap = analysis.gaps[0]
+    text = Text(f"{units.duration(gap.length)}", style="bold")
+    text.append(
+        f" ({gap.length / analysis.total:.1%} of the boot) pass between two lines", "not bold"
+    )
+    text.append(f"{_where(gap)}:\n", "not bold")
+    for index, line in enumerate(gap.before):
+        last = index == len(gap.before) - 1
+        text.append(f"  {_short(line)}\n", "bold" if last else "not bold dim")
+    text.append(f"  ... {units.duration(gap.length)} ...\n", "bold red")
+    for index, line in enumerate(gap.after):
+        text.append(f"  {_short(line)}\n", "not bold dim" if index else "bold")
+    return text
+
+
+def _where(gap: Gap) -> str:
+    parts = [f", initcall {gap.initcall}"] if gap.initcall else []
+    if gap.phase not in ("", UNATTRIBUTED):
+        parts.insert(0, f", in {gap.phase}")
+    return "".join(parts)
+
+
+def _summary(analysis: Analysis) -> Text:
+    facts = analysis.facts
+    size = units.binary_size(facts.memory_bytes) if facts.memory_bytes else "memory not told"
+    cpus = units.many(facts.cpus, "CPU") if facts.cpus else "CPUs not told"
+    nodes = f", {units.many(facts.nodes, 'node')}" if facts.nodes else ""
+    lines = [
+        f"Linux {facts.version or '(version not told)'}{f' ({facts.arch})' * bool(facts.arch)},"
+        f" {size}, {cpus}{nodes}{f', {facts.hypervisor}' * bool(facts.hypervisor)}",
+        f"boot {analysis.boot} of {analysis.boots} in the log, form: {analysis.format}",
+    ]
+    if console := analysis.console:
+        assumed = " (the default)" if console.assumed else ""
+        waited = (
+            "the kernel waited for it"
+            if console.bound
+            else "the times do not show that the kernel waited for it"
+        )
+        lines.append(
+            f"serial console {console.name}, {console.baud} baud{assumed}: about"
+            f" {console.characters:,} characters, {units.duration(console.most_ns)} at that rate;"
+            f" {waited}"
+        )
+    return Text("\n".join(lines) + "\n")
+
+
+def _phase_table(analysis: Analysis) -> Table:
+    end = "to user space" if analysis.to_user_space else "as far as the log goes"
+    table = Table(
+        title="Where the boot went, from the start of the kernel's clock",
+        title_justify="left",
+        show_footer=True,
+    )
+    table.add_column("phase", footer=f"total, {end}")
+    table.add_column("begins", justify="right")
+    table.add_column("takes", justify="right", footer=units.duration(analysis.total))
+    table.add_column("share", justify="right", footer="100.0%")
+    table.add_column("", width=_BAR_WIDTH)
+    for phase in analysis.phases:
+        share = phase.length / analysis.total
+        table.add_row(
+            phase.name,
+            units.duration(phase.start),
+            units.duration(phase.length),
+            f"{share:.1%}",
+            Bar(1, 0, share, width=_BAR_WIDTH, color="cyan"),
+        )
+    return table
+
+
+def _gap_table(analysis: Analysis) -> Table:
+    table = Table(title="Largest gaps", title_justify="left", show_lines=True)
+    table.add_column("gap", justify="right")
+    table.add_column("share", justify="right")
+    table.add_column("in", max_width=18)
+    table.add_column("between", overflow="fold")
+    for gap in analysis.gaps:
+        table.add_row(
+            units.duration(gap.length),
+            _share(gap.length, analysis.total),
+            gap.initcall or gap.phase,
+            Text(f"{_short(gap.before[-1])}\n{_short(gap.after[0])}"),
+        )
+    return table
+
+
+def _call_table(what: str, calls: Sequence[Call], total: int) -> Table:
+    together = sum(call.length for call in calls)
+    table = Table(
+        title=f"Slowest of {len(calls)} {what} ({units.duration(together)} together)",
+        title_justify="left",
+    )
+    table.add_column(what.removesuffix("s"), overflow="fold")
+    table.add_column("takes", justify="right")
+    table.add_column("share of boot", justify="right")
+    for call in sorted(calls, key=lambda call: -call.length)[:_SLOWEST]:
+        table.add_row(call.function, units.duration(call.length), _share(call.length, total))
+    return table
+
+
+def _advice(advice: Sequence[Advice], total: int) -> Iterator[RenderableType]:
+    if not advice:
+        return
+    yield Text("What would help", style="italic")
+    for item in advice:
+        gain = "not known from this log"
+        if item.gain is not None:
+            share = f", {_share(item.gain, total)} of the boot" if total else ""
+            gain = f"up to {units.duration(item.gain)}{share}"
+        head = Text(f"{item.name}", style="bold")
+        head.append(f" ({item.origin}): {gain}", "not bold")
+        yield head
+        yield Padding(Text(item.text), (0, 0, 1, 4))
+
+
+def _list(title: str, sentences: Sequence[str]) -> Text:
+    text = Text(f"{title}\n", style="italic")
+    for sentence in sentences:
+        text.append(f"- {sentence}\n", "not italic")
+    return text
+
+
+def _share(part: int, total: int) -> str:
+    return f"{part / total:.1%}" if total else ""
+
+
+def _short(line: str) -> str:
+    return line if len(line) <= _TEXT_WIDTH else f"{line[: _TEXT_WIDTH - 3]}..."

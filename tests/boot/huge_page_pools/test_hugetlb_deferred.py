@@ -1,0 +1,409 @@
+"""Pools of huge pages that boot asks for are there at once, and their pages are built later."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import pytest
+from guests import (
+    BLOCKS,
+    COMPARED,
+    HUGE_1G,
+    HUGE_2M,
+    NODE_POOL,
+    POOL_1G,
+    POOL_2M,
+    Ask,
+    Guests,
+    results,
+)
+
+from flatboot.guest import borrowed
+from flatboot.record.record import Record
+
+HVO = "hugetlb_free_vmemmap=on"
+#: Memory map that a huge page gives back by that, in kB.
+SAVED_2M, SAVED_1G = 28, 16380
+#: Free memory at one moment and not at another, and what the kernel image is larger by, in kB.
+NOISE_KB = 8192
+#: Pages of 2 MiB that are built together, and so are released together.
+UNIT = 2
+#: Of what boot cannot have altogether, pages of 2 MiB that it may get more or fewer of than stock.
+FEW = 4
+DONE = "HugeTLB: all pages of boot are built"
+
+
+def deferred(
+    memory: str,
+    cmdline: str,
+    *programs: str,
+    mode: str = "lazy",
+    nodes: int = 2,
+    config: str = "debug",
+) -> Ask:
+    """Return the ask for a guest, each CPU on a node of its own, that builds pools later."""
+    return Ask(
+        "flatboot",
+        memory,
+        programs,
+        mode,
+        cpus=2,
+        nodes=nodes,
+        config=config,
+        cmdline=f"hugetlb_deferred=on {cmdline}",
+        clock="wall",
+    )
+
+
+def on_stock(ask: Ask) -> Ask:
+    """Return the same on the stock kernel, which builds them at boot."""
+    cmdline = ask.cmdline.replace("hugetlb_deferred=on", "").strip()
+    return dataclasses.replace(ask, flavour="stock", mode=None, cmdline=cmdline)
+
+
+def unbuilt(record: Record, label: str) -> dict[str, int]:
+    """Return the pages that were not built, as in {"2m": 4, "2m.node0": 4}, where there were."""
+    found = results(record, f"{label}.")
+    counts = {key.removesuffix(".unbuilt"): found[key] for key in found if key.endswith(".unbuilt")}
+    assert counts
+    for pool in ("2m", "1g"):
+        assert sum(counts[key] for key in counts if key.startswith(f"{pool}.")) == counts[pool]
+    return {key: count for key, count in counts.items() if count}
+
+
+def assert_counts_alike(record: Record, stock: Record, labels: str, by_node: bool = True) -> None:
+    """Fail unless all pools count the same, and all went as well."""
+    for label in labels.split():
+        mine, theirs = (results(each, f"{label}.") for each in (record, stock))
+        assert theirs, label
+        for key, count in theirs.items():
+            if key != "memory" and (by_node or "node" not in key):
+                assert mine[key] == count, f"{label}.{key}"
+
+
+def assert_used(record: Record, stock: Record | None = None) -> None:
+    """Fail if a page did not read as zero, or did not keep what was written, or none was had."""
+    had = {key: value for key, value in record.results.items() if key.endswith(".had")}
+    assert any(int(value) for value in had.values())
+    if stock is not None:
+        assert had == {key: stock.results[key] for key in had}
+    for key in had:
+        assert record.results[key.replace(".had", ".bad_words")] == "0", key
+
+
+def assert_answers_alike(record: Record, stock: Record) -> None:
+    """Fail unless all writes, and all mappings, went as they do on stock."""
+    told = re.compile(r"write\.|map\.")
+    mine, theirs = (
+        {key: value for key, value in each.results.items() if told.match(key)}
+        for each in (record, stock)
+    )
+    assert mine == theirs
+
+
+def assert_free_alike(record: Record, stock: Record, label: str, owed_kb: int = 0) -> None:
+    """Fail unless as much memory is free, but for what is owed to pages that are not built."""
+    mine, theirs = (results(each, f"{label}.")["memory"] for each in (record, stock))
+    assert abs(theirs - mine - owed_kb) <= NOISE_KB
+
+
+TAKEN = (
+    "pool first 2m map:100 count:first touch:1 count:some punch:10 count:punched unmap count:back",
+    "pool bound 2m bind:1 map:20 touch:1 count:bound",
+    "pool gigantic 1g bind:1 map:1 touch:1 count:gigantic",
+    f"poke write over {POOL_2M}nr_overcommit_hugepages 20",
+    "pool over 2m map:310 count:reserved touch:2 count:over unmap count:under",
+    "pool none 2m noreserve:330 touch:1 count:all",
+    "pool rest 1g map:2 touch:2 count:rest",
+    "pool again 2m map:300 touch:2 count:again",
+    "pool last 2m count:last",
+)
+COUNTED = "first some punched back bound gigantic reserved over under all rest again last"
+
+
+@pytest.mark.parametrize("config", COMPARED)
+@pytest.mark.parametrize("hvo", ["", HVO])
+def test_a_pool_is_counted_at_once_and_built_when_it_is_taken(
+    guests: Guests, hvo: str, config: str
+) -> None:
+    boot = "hugepagesz=2M hugepages=300 hugepagesz=1G hugepages=1:2"
+    ask = deferred("8G", boot, *TAKEN, config=config)
+    stock = guests(on_stock(ask))
+    record = guests(dataclasses.replace(ask, cmdline=f"{ask.cmdline} {hvo}".strip()))
+    first = results(record, "first.")
+    assert (first["2m.nr"], first["2m.free"], first["2m.resv"]) == (300, 300, 100)
+    assert (first["1g.nr"], first["1g.free"], first["total"]) == (2, 2, 300)
+    pools = {"2m": 300, "2m.node0": 150, "2m.node1": 150, "1g": 2, "1g.node1": 2}
+    assert unbuilt(record, "first") == pools
+    assert 0 < unbuilt(record, "some")["2m.node0"] <= 50
+    assert unbuilt(record, "some")["2m.node1"] == 150
+    assert unbuilt(record, "gigantic")["1g"] == 1
+    assert unbuilt(record, "last") == {}
+    assert DONE in record.log
+    assert_counts_alike(record, stock, COUNTED)
+    assert_answers_alike(record, stock)
+    assert_used(record, stock)
+    saved_kb = 300 * SAVED_2M + 2 * SAVED_1G if hvo else 0
+    assert_free_alike(record, stock, "first")
+    assert_free_alike(record, stock, "last", -saved_kb)
+
+
+RESIZED = (
+    "pool a 2m count:first",
+    f"poke write fewer {HUGE_2M} 300",
+    "pool b 2m count:fewer",
+    f"poke write more {HUGE_2M} 350",
+    "pool c 2m count:more",
+    f"poke write odd {HUGE_2M} 251",
+    "pool d 2m count:odd",
+    f"poke write node {NODE_POOL.format(node=1)}nr_hugepages 101",
+    "pool e 2m count:node",
+    f"pool held 2m map:60 run poke write held {HUGE_2M} 10 then"
+    " count:kept touch:1 unmap count:left",
+    f"poke write demote {POOL_1G}demote 1",
+    "pool demoted 2m count:demoted bind:1 map:512 touch:2",
+    f"poke write gigantic {HUGE_1G} 0",
+    "pool f 2m count:gone",
+    f"poke write back {HUGE_2M} 400",
+    "pool back 2m count:back map:400 touch:2",
+    f"poke write none {HUGE_2M} 0",
+    "pool g 2m count:none",
+)
+
+
+@pytest.mark.parametrize("config", COMPARED)
+def test_a_pool_that_is_not_built_is_made_smaller_and_larger(guests: Guests, config: str) -> None:
+    boot = "hugepagesz=2M hugepages=400 hugepagesz=1G hugepages=1:2"
+    ask = deferred("8G", boot, *RESIZED, config=config)
+    record, stock = guests(ask), guests(on_stock(ask))
+    assert_counts_alike(record, stock, "first fewer more demoted gone back none")
+    assert_counts_alike(record, stock, "odd kept left", by_node=False)
+    for pool in ("2m.node0.nr", "2m.node1.nr"):
+        for label in ("odd", "node"):
+            mine, theirs = (results(each, f"{label}.")[pool] for each in (record, stock))
+            assert abs(mine - theirs) <= UNIT
+    assert results(record, "node.")["2m.node1.nr"] == 101
+    assert_answers_alike(record, stock)
+    assert_used(record, stock)
+    for label in ("first", "fewer", "more", "gone", "none"):
+        assert_free_alike(record, stock, label)
+    # What was given back had not been built.
+    assert unbuilt(record, "fewer")["2m"] == unbuilt(record, "more")["2m"] == 300
+    assert unbuilt(record, "demoted") == {"1g": 1, "1g.node1": 1}
+    assert unbuilt(record, "none") == {}
+
+
+#: Node 1 begins at 6 GiB. Most of the pool lies behind it, and the gigantic page in the middle.
+NODE_START = 6 << 30
+BLOCK = 128 << 20
+GIGANTIC = NODE_START + (18 << 27)
+BROKEN = {
+    "gigantic": f"{BLOCKS}hard_offline_page {GIGANTIC:#x}",
+    "hard": f"{BLOCKS}hard_offline_page {NODE_START + (5 << 27) + 4096:#x}",
+    "soft": f"{BLOCKS}soft_offline_page {NODE_START + (5 << 27) + (16 << 20):#x}",
+    "pfn": f"/sys/kernel/debug/hwpoison/corrupt-pfn {(NODE_START + (6 << 27)) // 4096 + 1:#x}",
+}
+STATE = f"{BLOCKS}memory{NODE_START // BLOCK + 8}/state"
+
+
+@pytest.mark.parametrize("config", COMPARED)
+@pytest.mark.parametrize("hvo", ["", pytest.param(HVO, marks=pytest.mark.long)])
+def test_pages_that_are_not_built_break_and_go_offline(
+    guests: Guests, hvo: str, config: str
+) -> None:
+    programs = []
+    for number, (label, what) in enumerate(BROKEN.items()):
+        programs += [f"poke write {label} {what}", f"pool b{number} 2m count:{label}"]
+    pools = f"hugepagesz=2M hugepages=0:0,1:900 hugepagesz=1G hugepages=1:1 {hvo}".strip()
+    ask = deferred(
+        "8G",
+        pools,
+        "pool a 2m count:first",
+        *programs,
+        f"poke await listed {STATE} online",
+        f"poke write offline {STATE} offline",
+        "pool c 2m count:offline",
+        f"poke write online {STATE} online",
+        "pool d 2m count:online",
+        "pool left 2m bind:1 noreserve:900 touch:2 count:taken",
+        config=config,
+    )
+    record, stock = guests(ask), guests(on_stock(ask))
+    labels = " ".join(BROKEN)
+    assert_counts_alike(record, stock, f"first {labels} offline online taken")
+    assert_answers_alike(record, stock)
+    assert_used(record, stock)
+    assert {record.results[f"write.{label}"] for label in (*BROKEN, "offline", "online")} == {"ok"}
+    assert unbuilt(record, "first")["1g"] == 1
+    assert unbuilt(record, "gigantic") == {"2m": 900, "2m.node1": 900}
+    # With the memory map given back, as much as takes flushing TLBs once is built together.
+    left = [unbuilt(record, label)["2m"] for label in ("gigantic", "hard", "offline")]
+    assert left[0] > left[1] > left[2]
+    if not hvo:
+        for label, left_now in (("hard", 1), ("soft", 2), ("pfn", 3)):
+            assert unbuilt(record, label)["2m"] == 900 - UNIT * left_now
+    assert results(record, "offline.")["2m.nr"] < results(record, "pfn.")["2m.nr"]
+    assert unbuilt(record, "taken") == {}
+
+
+BAD = {
+    "hugepagesz=2M hugepages=0:4000,1:20 hugepagesz=1G hugepages=7:10 hugepagesz=3M hugepages=4": (
+        r"hugetlb_deferred=junk is neither on nor off, ignoring",
+        r"HugeTLB: allocating 4000 of page size 2\.00 MiB failed node0\. +Only allocated \d+ ",
+        r"HugeTLB: Invalid hugepages parameter 7:10",
+        r"HugeTLB: unsupported hugepagesz=3M",
+    ),
+    "hugepagesz=2M hugepages=1:4000,0:60 hugepagesz=1G hugepages=9": (
+        r"HugeTLB: allocating 9 of page size 1\.00 GiB failed\. +Only allocated 0 hugepages",
+        r"HugeTLB: allocating 4000 of page size 2\.00 MiB failed node1\. +Only allocated \d+ ",
+    ),
+}
+
+
+@pytest.mark.parametrize("config", COMPARED)
+@pytest.mark.parametrize("pools", BAD)
+def test_what_cannot_be_had_is_told(guests: Guests, pools: str, config: str) -> None:
+    """The first value of hugetlb_deferred= stays in force.
+
+    With two CPUs the boots of either kernel differ by 20 pages: 40 MiB come from one node or the
+    other.
+    """
+    ask = deferred("2G", pools, "pool some 2m count:first map:50 touch:1", config=config)
+    ask = dataclasses.replace(ask, cpus=1)
+    stock = guests(on_stock(ask))
+    junk = dataclasses.replace(ask, cmdline=f"{ask.cmdline} hugetlb_deferred=junk")
+    record = guests(junk)
+    for message in BAD[pools]:
+        assert re.search(message, record.log), message
+    first, theirs = results(record, "first."), results(stock, "first.")
+    assert abs(first["2m.nr"] - theirs["2m.nr"]) <= FEW
+    assert first["2m.free"] == first["2m.nr"] == first["total"]
+    allocated = sum(map(int, re.findall(r"2\.00 MiB failed.*Only allocated (\d+)", record.log)))
+    assert allocated == first["2m.nr"] - (20 if "1:20" in pools else 60)
+    assert unbuilt(record, "first")["2m"] > first["2m.nr"] // 2
+    assert_used(record, stock)
+
+
+def test_pools_are_built_at_boot_where_the_memory_map_is(guests: Guests) -> None:
+    record = guests(
+        deferred("2G", "hugepages=64", "pool all 2m count:first map:64 touch:1", mode="wait")
+    )
+    assert "hugetlb_deferred=on needs deferred_init=lazy or background" in record.log
+    assert results(record, "first.")["2m.nr"] == 64
+    assert unbuilt(record, "first") == {}
+    assert_used(record)
+
+
+@pytest.mark.parametrize("hvo", ["", HVO])
+@pytest.mark.parametrize(
+    ("size", "pool", "pages"),
+    [("2m", "hugepagesz=2M hugepages=28672", 28672), ("1g", "hugepagesz=1G hugepages=56", 56)],
+)
+def test_a_pool_costs_boot_hardly_anything(
+    guests: Guests, size: str, pool: str, pages: int, hvo: str
+) -> None:
+    plain = guests(Ask("flatboot", "64G", mode="lazy"))
+    cmdline = f"hugetlb_deferred=on {pool} {hvo}".strip()
+    count = ("pool all 2m count:first",)
+    record = guests(Ask("flatboot", "64G", count, "lazy", cmdline=cmdline))
+    assert record.to_init <= 1.10 * plain.to_init
+    assert results(record, "first.")[f"{size}.free"] == pages
+    assert unbuilt(record, "first")[size] == pages
+
+
+#: 9 GiB of 12: KASAN takes an eighth of memory, and boot its share.
+LARGE = "hugepagesz=1G hugepages=4 hugepagesz=2M hugepages=2560"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("nodes", [1, 2])
+@pytest.mark.parametrize("hvo", ["", HVO])
+def test_all_of_a_large_pool_is_taken(guests: Guests, hvo: str, nodes: int) -> None:
+    """The rest of memory is filled beside it: no page is in both."""
+    record = guests(
+        deferred(
+            "12G",
+            f"{LARGE} {hvo}".strip(),
+            "pool gigantic 1g count:first map:4 touch:2",
+            "pool all 2m map:2560 touch:2 count:taken run fill 4k 2 once then check",
+            "pool last 2m count:last",
+            "fill 4k 2 once",
+            nodes=nodes,
+        )
+    )
+    first, taken, last = (results(record, f"{label}.") for label in ("first", "taken", "last"))
+    assert (first["1g.nr"], first["1g.free"]) == (last["1g.nr"], last["1g.free"]) == (4, 4)
+    assert (first["2m.nr"], first["2m.free"]) == (last["2m.nr"], last["2m.free"]) == (2560, 2560)
+    assert unbuilt(record, "first")["2m"] == 2560
+    assert unbuilt(record, "last") == {}
+    assert taken["2m.free"] == 0
+    assert (record.results["gigantic.had"], record.results["all.had"]) == ("4", "2560")
+    assert_used(record)
+    assert record.results["fill.bad_words"] == "0"
+    assert DONE in record.log
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("hvo", ["", HVO])
+def test_pools_are_built_behind_boot(guests: Guests, hvo: str) -> None:
+    record = guests(
+        deferred(
+            "12G",
+            f"{LARGE} {hvo}".strip(),
+            "pool first 2m count:first map:100 touch:2",
+            f"poke await small {POOL_2M}unbuilt_hugepages 0",
+            f"poke await gigantic {POOL_1G}unbuilt_hugepages 0",
+            "pool last 2m count:last map:2560 touch:2",
+            mode="background",
+        )
+    )
+    first, last = (results(record, f"{label}.") for label in ("first", "last"))
+    assert record.results["await.small"] == record.results["await.gigantic"] == "ok"
+    for key in ("2m.nr", "2m.free", "1g.nr", "1g.free"):
+        assert first[key] == last[key]
+    assert last["2m.free"] == 2560
+    assert_used(record)
+    assert DONE in record.log
+
+
+#: Takes and resizes at the same time, again and again, from a pool that is being built.
+RACE = f"""
+for round in 1 2 3 4 5 6 7 8; do
+	/bin/pool two$round 2m noreserve:200 touch:2 &
+	/bin/pool one$round 2m bind:1 noreserve:150 touch:1 &
+	/bin/pool big$round 1g noreserve:1 touch:1 &
+	for pages in 1501 999 1400 701 1200; do echo $pages > {HUGE_2M}; done
+	wait
+done
+"""
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("mode", ["lazy", "background"])
+@pytest.mark.parametrize("hvo", ["", HVO])
+def test_takers_resizers_and_builders_race(guests: Guests, hvo: str, mode: str) -> None:
+    commands = "; ".join(line.strip() for line in RACE.strip().splitlines())
+    commands = re.sub(r"(do|&);", r"\1", commands)
+    ask = deferred(
+        "8G",
+        f"hugepagesz=2M hugepages=1600 hugepagesz=1G hugepages=1:2 {hvo}".strip(),
+        "pool first 2m count:first",
+        f"bash -c '{commands}'",
+        "pool last 2m count:last map:1200 touch:2 unmap count:freed",
+        f"poke write none {HUGE_2M} 0",
+        "pool none 2m count:none",
+        mode=mode,
+    )
+    record = guests(dataclasses.replace(ask, files=tuple(borrowed.files("bash").items())))
+    for label, pages in (("first", 1600), ("last", 1200), ("freed", 1200), ("none", 0)):
+        found = results(record, f"{label}.")
+        assert found["2m.nr"] == found["2m.free"] == pages, label
+        assert found["2m.resv"] == found["2m.surplus"] == 0
+        assert sum(found[f"2m.node{node}.free"] for node in range(2)) == pages
+    assert "2m" not in unbuilt(record, "none")
+    assert_used(record)
+    assert record.results["last.had"] == "1200"

@@ -1,0 +1,466 @@
+"""Free pages are cleared ahead of time, and whoever needs zeroes gets nothing else."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from guests import HUGE_2M, Ask, Guests, results, vmstat
+
+from flatboot.guest import borrowed
+from flatboot.record.record import Record
+
+PREZERO = "/sys/kernel/mm/prezero/"
+#: The ways in which the guest program gets memory that has to read as zero.
+WAYS = ("4k", "64k", "thp", "shmem", "populate", "mlock")
+#: Those in which it gets memory of a pool of huge pages.
+POOL_WAYS = ("huge-2m", "fallocate")
+MIB = 128
+WAIT = "zeroed wait"
+#: What a way may miss: pages of its page tables, and what lies on the CPUs' lists.
+MISSED = 0.02
+#: A fault on a page of 4 KiB, and one on a huge page, of the stock kernel, spend this on clearing.
+CLEARING = {"4k": 512, "thp": 262144}
+DEBUG = ("debug", "1G")
+#: Where tests inside the kernel can be run again.
+KUNIT = "/sys/kernel/debug/kunit/"
+
+
+def touches(*ways: str, mib: int = MIB) -> tuple[str, ...]:
+    """Return the programs that use memory in *ways*, each with all that is free zeroed."""
+    return tuple(step for way in ways for step in (WAIT, f"zeroed touch {way} {way} {mib}"))
+
+
+def touched(record: Record, way: str) -> dict[str, int]:
+    """Return what using memory in one *way* gave, and check that it read as zero."""
+    found = results(record, f"{way}.")
+    assert found["bad_words"] == 0
+    return found
+
+
+@pytest.mark.parametrize("arch", ["x86_64", "arm64"])
+def test_who_needs_zeroes_gets_pages_that_are(guests: Guests, arch: str) -> None:
+    # By default single free pages among others in use are left alone, and taken first.
+    programs = (f"poke write order {PREZERO}order 0", *touches(*WAYS))
+    record = guests(Ask("flatboot", "2G", programs, cmdline="prezero=on", arch=arch))
+    for way in WAYS:
+        found = touched(record, way)
+        assert found["taken"] >= (1 - MISSED) * found["pages"], way
+        assert found["missed"] <= MISSED * found["pages"], way
+
+
+def test_all_that_is_free_becomes_zeroed(guests: Guests) -> None:
+    record = guests(Ask("flatboot", "2G", (*touches("4k"), WAIT), cmdline="prezero=on"))
+    assert results(record, "zeroed.")["free"] >= 0.98 * results(record, "zeroed.")["all_free"]
+
+
+def test_off_costs_nothing(guests: Guests) -> None:
+    programs = ("zeroed touch warm 4k 64", "zeroed touch 4k 4k 1024")
+    stock, ours = (
+        touched(guests(Ask(flavour, "2G", programs)), "4k") for flavour in ("stock", "flatboot")
+    )
+    assert ours["ticks"] <= 1.002 * stock["ticks"]
+    assert ours["taken"] == ours["missed"] == ours["zeroed"] == 0
+
+
+@pytest.mark.parametrize("way", ["4k", "thp"])
+def test_a_fault_on_a_zeroed_page_clears_nothing(guests: Guests, way: str) -> None:
+    stock = touched(guests(Ask("stock", "2G", touches(way, mib=512))), way)
+    ours = touched(guests(Ask("flatboot", "2G", touches(way, mib=512), cmdline="prezero=on")), way)
+    faults = stock["pages"] // {"4k": 1, "thp": 512}[way]
+    # What keeps track of zeroed pages takes less than a third of what it saves.
+    assert stock["ticks"] - ours["ticks"] >= 2 / 3 * CLEARING[way] * faults
+    if way == "thp":
+        assert ours["ticks"] * 15 <= stock["ticks"]
+
+
+@pytest.mark.parametrize("arch", ["x86_64", pytest.param("arm64", marks=pytest.mark.long)])
+@pytest.mark.parametrize(("way", "less"), [("huge-2m", 20), ("fallocate", 20), ("huge-1g", 50)])
+def test_a_page_of_a_pool_is_zeroed_before_it_is_used(
+    guests: Guests, way: str, less: int, arch: str
+) -> None:
+    pool = "hugepagesz=1G hugepages=1" if way == "huge-1g" else "hugepagesz=2M hugepages=128"
+    programs = touches(way, mib=1024 if way == "huge-1g" else 256)
+    stock, ours = (
+        touched(guests(Ask(flavour, "6G", programs, cmdline=cmdline, arch=arch)), way)
+        for flavour, cmdline in (("stock", pool), ("flatboot", f"{pool} prezero=on"))
+    )
+    assert ours["taken"] >= ours["pages"]
+    assert ours["ticks"] * less <= stock["ticks"]
+
+
+def test_the_pool_is_left_alone_if_that_is_wanted(guests: Guests) -> None:
+    programs = (
+        f"poke write off {PREZERO}hugetlb 0",
+        f"poke write on {PREZERO}enabled 1",
+        WAIT,
+        "zeroed touch without huge-2m 64",
+        f"poke write again {PREZERO}hugetlb 1",
+        WAIT,
+        "zeroed touch with huge-2m 64",
+        f"poke show pages {PREZERO}node0/hugetlb_pages",
+    )
+    record = guests(Ask("flatboot", "2G", programs, cmdline="hugepagesz=2M hugepages=64"))
+    without, with_it = (touched(record, key) for key in ("without", "with"))
+    assert without["taken"] <= MISSED * without["pages"]
+    assert without["missed"] >= without["pages"]
+    assert with_it["taken"] >= with_it["pages"]
+    assert results(record, "zeroed.")["hugetlb"] == 64 * 512
+    assert int(record.files["pages"]) == 32 * 512
+
+
+@pytest.mark.parametrize("cpus", [1, 4])
+def test_a_busy_machine_is_left_alone(guests: Guests, cpus: int) -> None:
+    programs = (
+        "zeroed touch warm thp 1024",
+        f"zeroed busy without {cpus}",
+        f"poke write on {PREZERO}enabled 1",
+        f"zeroed busy beside {cpus}",
+        WAIT,
+        "zeroed idle after 10",
+    )
+    record = guests(Ask("flatboot", "2G", programs, cpus=cpus))
+    without, beside = (results(record, f"{key}.") for key in ("without", "beside"))
+    assert without["cleared"] == 0
+    assert beside["cleared"] > 0
+    assert beside["busy_ticks"] <= 1.01 * without["busy_ticks"]
+    assert results(record, "zeroed.")["free"] > 0
+    assert results(record, "after.")["wakeups"] == 0
+
+
+@pytest.mark.parametrize(
+    ("cmdline", "reason"),
+    [
+        ("init_on_free=1", "pages are cleared when they are freed"),
+        ("page_poison=1", "free pages are poisoned"),
+    ],
+)
+def test_refused_where_free_pages_hold_something_else(
+    guests: Guests, cmdline: str, reason: str
+) -> None:
+    programs = (
+        f"poke show enabled {PREZERO}enabled",
+        f"poke write again {PREZERO}enabled 1",
+        "zeroed touch 4k 4k 64",
+    )
+    config, memory = DEBUG
+    record = guests(
+        Ask("flatboot", memory, programs, config=config, cmdline=f"prezero=on {cmdline}")
+    )
+    assert f"prezero: off: {reason}" in record.console
+    assert record.files["enabled"].strip() == "0"
+    assert record.results["write.again"] == "EOPNOTSUPP"
+    assert touched(record, "4k")["taken"] == 0
+
+
+@pytest.mark.parametrize("way", ["populate", "mlock"])
+def test_what_is_populated_is_faulted_in_by_batches(guests: Guests, way: str) -> None:
+    programs = (f"zeroed touch {way} {way} 256", "poke show vmstat /proc/vmstat")
+    record, without = (
+        guests(Ask("flatboot", "2G", programs, cmdline=cmdline))
+        for cmdline in ("", "anon_fault_ahead=off")
+    )
+    found, one_by_one = (touched(each, way) for each in (record, without))
+    ahead, none = (vmstat(each.files["vmstat"])["pgfault_ahead"] for each in (record, without))
+    assert none == 0
+    assert 0.95 * found["pages"] <= ahead <= found["pages"]
+    assert found["ticks"] <= 0.7 * one_by_one["ticks"]
+    faults, all_faults = (vmstat(each.files["vmstat"])["pgfault"] for each in (record, without))
+    assert abs(faults - all_faults) <= 0.01 * found["pages"]
+
+
+def test_settings(guests: Guests) -> None:
+    programs = (
+        *(
+            f"poke write {name}.{value} {PREZERO}{name} {value}"
+            for name, value in (
+                ("order", "11"),
+                ("order", "9"),
+                ("target_percent", "101"),
+                ("target_percent", "50"),
+                ("budget_percent", "0"),
+                ("budget_percent", "25"),
+                ("verify", "maybe"),
+                ("verify", "1"),
+                ("enabled", "soon"),
+                ("enabled", "1"),
+            )
+        ),
+        WAIT,
+        f"poke show order {PREZERO}order",
+        f"poke show budget {PREZERO}budget_percent",
+        f"poke show node {PREZERO}node0/zeroed",
+        "poke show vmstat /proc/vmstat",
+    )
+    record = guests(Ask("flatboot", "2G", programs, cmdline="prezero=perhaps"))
+    assert "prezero=perhaps: on and off are known" in record.console
+    answers = {key: value for key, value in record.results.items() if key.startswith("write.")}
+    refused = {key for key, value in answers.items() if value == "EINVAL"}
+    assert refused == {
+        "write.order.11",
+        "write.target_percent.101",
+        "write.budget_percent.0",
+        "write.verify.maybe",
+        "write.enabled.soon",
+    }
+    assert all(answers[key] == "ok" for key in answers if key not in refused)
+    assert record.files["order"].strip() == "9"
+    assert record.files["budget"].strip() == "25"
+    memory = results(record, "zeroed.")
+    assert 0.45 * memory["all_free"] <= memory["free"] <= 0.55 * memory["all_free"]
+    counts = vmstat(record.files["vmstat"])
+    assert int(record.files["node"]) == counts["prezero_zeroed"] > 0
+
+
+@pytest.mark.parametrize(
+    "cmdline",
+    [
+        "",
+        *(
+            pytest.param(word, marks=pytest.mark.long)
+            for word in ("debug_pagealloc=on", "init_on_alloc=1", "kasan=off")
+        ),
+    ],
+)
+def test_nobody_gets_anything_but_zeroes(guests: Guests, cmdline: str) -> None:
+    config, memory = DEBUG
+    # Not from boot on: tests inside the kernel mark pages that hold something else.
+    programs = (
+        f"poke write verify {PREZERO}verify 1",
+        *touches(*WAYS, mib=32),
+        *touches(*POOL_WAYS, mib=64),
+        "zeroed stress 4 4 32",
+        f"poke write lists {KUNIT}prezero_free/run 1",
+        f"poke show lists {KUNIT}prezero_free/results",
+        f"poke show marks {KUNIT}prezero/results",
+        "poke show vmstat /proc/vmstat",
+    )
+    record = guests(
+        Ask(
+            "flatboot",
+            memory,
+            programs,
+            cpus=2,
+            nodes=2,
+            config=config,
+            clock="wall",
+            cmdline=f"prezero=on hugepages=64 {cmdline}".strip(),
+        )
+    )
+    for way in (*WAYS, *POOL_WAYS):
+        touched(record, way)
+    # Once all is zeroed, one of them is left with nothing to test; at boot it was not.
+    assert re.search(r"ok 1 prezero_isolate_test\n", record.log)
+    for file, suite, tests in (("lists", "prezero_free", 2), ("marks", "prezero", 5)):
+        said = record.files[file]
+        assert re.search(rf"^ok \d+ {suite}$", said, re.M)
+        passed = re.findall(r"^    ok \d+ \S+$", said, re.M)
+        assert len(passed) >= tests, said
+    stress = results(record, "stress.")
+    assert record.results["write.verify"] == "ok"
+    assert stress["rounds"] > 0
+    assert stress["bad_words"] == 0
+    counts = vmstat(record.files["vmstat"])
+    assert counts["prezero_taken"] > 0
+    assert counts["prezero_bad"] == 0
+
+
+@pytest.mark.parametrize("verify", [0, 1])
+def test_a_page_that_is_not_zero_is_found(guests: Guests, verify: int) -> None:
+    config, memory = DEBUG
+    fail = "/sys/kernel/debug/fail_prezero/"
+    programs = (
+        *touches("thp", mib=512),
+        f"poke write quiet {fail}verbose 0",
+        f"poke write times {fail}times -1",
+        f"poke write always {fail}probability 100",
+        *touches("4k"),
+        "poke show vmstat /proc/vmstat",
+    )
+    cmdline = f"prezero=on prezero.verify={verify}"
+    ask = Ask("flatboot", memory, programs, config=config, clock="wall", cmdline=cmdline)
+    record = guests.unjudged(ask)
+    assert record.results["write.always"] == "ok"
+    bad = results(record, "4k.")["bad_words"]
+    counts = vmstat(record.files["vmstat"])
+    reports = re.findall(r"prezero: pfn 0x\w+ is marked as zeroed but holds 0x\w+", record.console)
+    if verify:
+        assert bad == 0
+        assert counts["prezero_bad"] > 0
+        assert reports
+    else:
+        assert bad > 0, "nothing was cleared, and yet it read as zero: this test sees nothing"
+        assert counts["prezero_bad"] == 0
+
+
+def test_a_stray_write_to_a_zeroed_page_is_found(guests: Guests) -> None:
+    config, memory = DEBUG
+    programs = (WAIT, "stray planted 16 5 0000:00:04.0", *touches("populate", mib=600)[1:])
+    record = guests.unjudged(
+        Ask(
+            "flatboot",
+            memory,
+            programs,
+            config=config,
+            clock="wall",
+            cmdline="prezero=on prezero.verify=1",
+            arguments=("-device", "edu,addr=04.0,dma_mask=0xffffffff"),
+        )
+    )
+    planted = int(record.results["planted.written"])
+    assert planted == 16
+    assert results(record, "populate.")["bad_words"] == 0
+    reports = re.findall(
+        r"prezero: pfn 0x\w+ is marked as zeroed but holds 0xef at offset 0x800", record.console
+    )
+    assert len(set(reports)) >= 8
+    assert "BUG:" not in record.console
+
+
+def test_zeroed_memory_goes_offline_and_into_huge_pages(guests: Guests) -> None:
+    programs = (
+        *touches("4k", mib=256),
+        WAIT,
+        "poke write offline /sys/devices/system/memory/memory8/state offline",
+        "poke write online /sys/devices/system/memory/memory8/state online",
+        f"poke write huge {HUGE_2M} 512",
+        WAIT,
+        "poke write again /sys/devices/system/memory/memory8/state offline",
+        "poke write back /sys/devices/system/memory/memory8/state online",
+        "zeroed touch huge-2m huge-2m 256",
+        f"poke write fewer {HUGE_2M} 100",
+        WAIT,
+        f"poke write none {HUGE_2M} 0",
+        "poke write compact /proc/sys/vm/compact_memory 1",
+        *touches(*WAYS, mib=64),
+    )
+    record = guests(
+        Ask(
+            "flatboot",
+            "2G",
+            programs,
+            config="debug",
+            clock="wall",
+            cmdline="prezero=on prezero.verify=1",
+        )
+    )
+    for name in ("offline", "online", "huge", "again", "back", "fewer", "none", "compact"):
+        assert record.results[f"write.{name}"] == "ok", name
+    for way in (*WAYS, "huge-2m"):
+        touched(record, way)
+
+
+def test_memory_that_is_reported_free_is_not_touched(guests: Guests) -> None:
+    programs = ("zeroed touch warm thp 256", "zeroed idle after 5", "poke show vmstat /proc/vmstat")
+    record = guests(
+        Ask(
+            "flatboot",
+            "1G",
+            programs,
+            config="users",
+            cmdline="prezero=on",
+            arguments=("-device", "virtio-balloon-pci,free-page-reporting=on"),
+        )
+    )
+    assert vmstat(record.files["vmstat"])["prezero_zeroed"] == 0
+
+
+def test_a_hibernated_machine_gets_zeroes(guests: Guests) -> None:
+    programs = (
+        "poke write size /sys/block/zram0/disksize 1G",
+        "swap /dev/zram0",
+        *touches("4k"),
+        WAIT,
+        "poke write kind /sys/power/disk test_resume",
+        "poke write hibernate /sys/power/state disk",
+        "zeroed touch 4k 4k 128",
+    )
+    record = guests(
+        Ask(
+            "flatboot",
+            "1G",
+            programs,
+            config="debug",
+            clock="wall",
+            cmdline="prezero=on prezero.verify=1",
+        )
+    )
+    assert record.results["write.hibernate"] == "ok"
+    touched(record, "4k")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("way", "page", "less"),
+    [
+        ("vfio", "4k", 2.0),
+        ("vfio", "thp", 11.0),
+        ("iommufd", "4k", 2.0),
+        ("iommufd", "thp", 7.0),
+        ("io_uring", "4k", 2.0),
+        ("io_uring", "thp", 9.0),
+    ],
+)
+def test_memory_is_pinned_without_clearing(
+    guests: Guests, way: str, page: str, less: float
+) -> None:
+    device = "" if way == "io_uring" else " 0000:00:04.0"
+    programs = (WAIT, f"pin {page} {page} 512 {way}{device}")
+    unsafe = "allow_unsafe_interrupts=1"
+    devices = f"intel_iommu=on vfio_iommu_type1.{unsafe} iommufd.{unsafe}"
+    stock, ours = (
+        touched(
+            guests(
+                Ask(
+                    flavour,
+                    "2G",
+                    programs,
+                    config="vfio",
+                    cmdline=f"{devices} {cmdline}".strip(),
+                    arguments=(
+                        *("-device", "intel-iommu,intremap=off,caching-mode=on"),
+                        *("-device", "edu,addr=04.0"),
+                    ),
+                )
+            ),
+            page,
+        )
+        for flavour, cmdline in (("stock", ""), ("flatboot", "prezero=on"))
+    )
+    assert ours["ticks"] * less <= stock["ticks"]
+
+
+@pytest.mark.parametrize("cmdline", ["", "anon_fault_ahead=off"])
+def test_a_limit_holds_for_what_is_populated(guests: Guests, cmdline: str) -> None:
+    """A batch that a memory cgroup has no room for is not populated, and nothing is lost.
+
+    The kernel says how it came that it ends a process, by a stack trace as for a bug.
+    """
+    group = "/sys/fs/cgroup/few"
+    commands = (
+        "busybox mkdir -p /sys/fs/cgroup",
+        "busybox mount -t cgroup2 cgroup2 /sys/fs/cgroup",
+        "echo +memory > /sys/fs/cgroup/cgroup.subtree_control",
+        f"busybox mkdir {group}",
+        f"echo 32M > {group}/memory.max",
+        f"(echo $BASHPID > {group}/cgroup.procs; exec /bin/zeroed touch fits populate 24)",
+        f"(echo $BASHPID > {group}/cgroup.procs; exec /bin/zeroed touch most populate 64) || true",
+        f"busybox cat {group}/memory.peak > /tmp/peak",
+        f"busybox cat {group}/memory.events > /tmp/events",
+        f"busybox rmdir {group}",
+    )
+    programs = (
+        WAIT,
+        f"bash -c '{'; '.join(commands)}'",
+        "poke show peak /tmp/peak",
+        "poke show events /tmp/events",
+    )
+    files = borrowed.files("bash", "busybox")
+    record = guests.unjudged(
+        Ask("flatboot", "2G", programs, cmdline=cmdline, files=tuple(files.items()))
+    )
+    assert touched(record, "fits")["pages"] == 24 * 256
+    assert "most.ticks" not in record.results
+    assert int(record.files["peak"]) <= 32 << 20
+    assert "BUG:" not in record.console
+    assert re.search(r"^oom_kill [1-9]", record.files["events"], re.M)

@@ -1,0 +1,244 @@
+"""``flatboot analyze`` as a command."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from flatboot.bootlog import bootlog_input
+from flatboot.cli.cli import app
+from flatboot.common.errors import FlatbootError, UsageError
+
+DATA = Path(__file__).parents[2] / "data/bootlog"
+PUBLISHED = str(DATA / "published-5.8.log")
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(app, ["analyze", *arguments])
+    if result.exception is not None:
+        raise result.exception
+    return result.stdout
+
+
+def document(*arguments: str) -> dict[str, Any]:
+    return json.loads(run(*arguments, "--json"))  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("name", ["published-5.8.log", "published-excerpt.log"])
+def test_the_published_gap_is_the_first_thing_said(name: str) -> None:
+    lines = run(str(DATA / name)).splitlines()
+    assert lines[0].startswith("2.002 s")
+    assert "pass between two lines" in lines[0]
+    assert "Normal zone: 89391104 pages, LIFO batch:63" in "\n".join(lines[1:4])
+    assert "ACPI: PM-Timer" in "\n".join(lines[1:6])
+
+
+def test_what_is_printed() -> None:
+    text = run(PUBLISHED)
+    for part in (
+        "Linux 5.8.0 (x86), 1024.00 GiB, 84 CPUs, 3 nodes, VMware",
+        "boot 1 of 1",
+        "early memory set-up",
+        "total, to user space",
+        "Largest gaps",
+        "What would help",
+        "up to 2.002 s, 31.4% of the boot",
+        "Not in this log",
+    ):
+        assert part in text
+
+
+def test_json() -> None:
+    found = document(PUBLISHED)
+    assert found["gaps"][0]["length"] == 2_001_575_000
+    assert sum(phase["length"] for phase in found["phases"]) == found["total"]
+    assert found["advice"][0]["gain"] == 2_001_575_000
+    assert found["facts"]["cpus"] == 84
+    assert found["callbacks"] == []
+    assert "messages" not in found
+
+
+def test_boots() -> None:
+    serial = str(DATA / "serial.log")
+    assert "boot 2 of 2" in run(serial)
+    assert "boot 1 of 2" in run(serial, "--boot", "1")
+    with pytest.raises(UsageError, match="no boot 3"):
+        run(serial, "--boot", "3")
+
+
+def test_timeline(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    run(str(DATA / "initcall-debug.log"), "--timeline", str(path))
+    events = json.loads(path.read_text())["traceEvents"]
+    tracks = {event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    assert tracks == {"phases", "largest gaps", "initcalls", "driver probes"}
+    spans = [event for event in events if event["ph"] == "X"]
+    assert {"SMP init", "kswapd_init"} <= {span["name"] for span in spans}
+    total = document(str(DATA / "initcall-debug.log"))["total"]
+    assert sum(span["dur"] for span in spans if span["tid"] == 1) * 1000 == pytest.approx(total)
+
+
+def test_trace(tmp_path: Path) -> None:
+    trace = str(DATA / "cpuhp.trace")
+    text = run(PUBLISHED, "--trace", trace)
+    assert "CPU callbacks: 5, on 3 CPUs, in ns" in text
+    assert "workqueue_online_cpu" in text
+    assert "without trace_rb_cpu_prepare" in text
+    run(PUBLISHED, "--trace", trace, "--timeline", str(tmp_path / "t.json"))
+    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    assert "callbacks of CPU 3" in {event["args"].get("name") for event in events}
+    with pytest.raises(FlatbootError, match="holds no cpuhp events"):
+        run(PUBLISHED, "--trace", PUBLISHED)
+    with pytest.raises(FlatbootError, match="No such file"):
+        run(PUBLISHED, "--trace", str(tmp_path / "none"))
+
+
+def test_standard_input() -> None:
+    code = "from flatboot.cli.cli import main; main()"
+    command = [sys.executable, "-c", code, "analyze", "-", "--json"]
+    with Path(PUBLISHED).open("rb") as log:
+        done = subprocess.run(command, stdin=log, capture_output=True, check=True)
+    assert json.loads(done.stdout)["facts"]["version"] == "5.8.0"
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", "is empty"),
+        (os.urandom(1 << 16), "is binary"),
+        (b"\x7fELF" + bytes(1 << 16), "is binary"),
+        (gzip.compress(b"[    0.000000] Linux version 6.1.0\n"), r"compressed \(gzip\)"),
+        (b"Dear Sir,\n\nplease find enclosed\n", "no message of a Linux kernel"),
+        (b'{"schema": 2}\n', "no message of a Linux kernel"),
+    ],
+    # gzip writes the time into its header, and tests on several cores must bear the same names.
+    ids=["empty", "binary", "ELF", "gzip", "letter", "JSON"],
+)
+def test_what_is_no_log(tmp_path: Path, content: bytes, sentence: str) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(content)
+    with pytest.raises(FlatbootError, match=sentence) as caught:
+        run(str(path))
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(FlatbootError, match="No such file"):
+        run(str(tmp_path / "none"))
+    with pytest.raises(FlatbootError, match="Is a directory"):
+        run(str(tmp_path))
+    with pytest.raises(FlatbootError, match="cannot write"):
+        run(PUBLISHED, "--timeline", "/proc/none/t.json")
+
+
+def test_a_log_or_live() -> None:
+    for arguments in ([], [PUBLISHED, "--live"]):
+        with pytest.raises(UsageError, match="either a log or --live"):
+            run(*arguments)
+    with pytest.raises(UsageError, match="leave out --boot"):
+        run("--live", "--boot", "1")
+
+
+def test_live(tmp_path: Path) -> None:
+    """A pipe stands for /dev/kmsg: no data means the end, nobody waits for more."""
+    path = tmp_path / "kmsg"
+    os.mkfifo(path)
+    content = (DATA / "kmsg.log").read_bytes()
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    writer = os.open(path, os.O_WRONLY)
+    try:
+        os.write(writer, content)
+        analysis = bootlog_input.analyze_live(path)
+    finally:
+        os.close(writer)
+        os.close(reader)
+    assert analysis.total == 8_190_034_000
+    assert analysis.format == "raw /dev/kmsg"
+
+
+def test_live_without_a_boot(tmp_path: Path) -> None:
+    path = tmp_path / "kmsg"
+    path.write_text("6,900,86400118203,-;usb 1-1: new device\n")
+    with pytest.raises(FlatbootError, match="none of its boot"):
+        bootlog_input.analyze_live(path)
+    with pytest.raises(FlatbootError, match="No such file"):
+        bootlog_input.analyze_live(tmp_path / "none")
+
+
+MOST_MORE = 150 << 20
+MEASURED = """
+import resource, sys
+from flatboot.cli.cli import main
+try:
+    main()
+finally:
+    print(f"peak {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}", file=sys.stderr)
+"""
+
+
+def analyze_alone(path: Path) -> tuple[subprocess.CompletedProcess[bytes], int]:
+    """Analyse *path* in a process of its own, and return that and its peak memory in bytes."""
+    command = [sys.executable, "-c", MEASURED, "analyze", str(path), "--json"]
+    done = subprocess.run(command, capture_output=True, check=False)
+    return done, int(done.stderr.rsplit(b"peak ", 1)[1]) * 1024
+
+
+@pytest.fixture(scope="module")
+def usual_peak() -> int:
+    return analyze_alone(DATA / "dmesg.log")[1]
+
+
+def test_a_huge_file_is_read_in_bounded_memory(tmp_path: Path, usual_peak: int) -> None:
+    """1 GiB, nearly all of it a hole: one line of zeros."""
+    path = tmp_path / "huge"
+    with path.open("wb") as file:
+        file.write((DATA / "serial.log").read_bytes())
+        file.truncate(1 << 30)
+    done, peak = analyze_alone(path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["boots"] == 2
+    assert b"reading" in done.stderr
+    assert peak < usual_peak + MOST_MORE
+
+
+def test_a_boot_with_far_too_many_messages(tmp_path: Path, usual_peak: int) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    head = (DATA / "dmesg.log").read_bytes().splitlines(keepends=True)[:-6]
+
+    def write() -> None:
+        with path.open("wb") as file:
+            file.writelines(head)
+            for second in range(9, 409):
+                file.writelines(
+                    b"[%5d.%06d] usb 1-1: new high-speed USB device using xhci_hcd\n" % (second, at)
+                    for at in range(1000)
+                )
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    done, peak = analyze_alone(path)
+    writer.join()
+    assert done.returncode == 0, done.stderr
+    assert any("too many messages" in note for note in json.loads(done.stdout)["notes"])
+    assert peak < usual_peak + MOST_MORE
+
+
+def test_one_endless_line(tmp_path: Path, usual_peak: int) -> None:
+    path = tmp_path / "line"
+    path.write_bytes(b"x" * (100 << 20))
+    done, peak = analyze_alone(path)
+    assert done.returncode == 1
+    assert done.stderr.count(b"flatboot:") == 1
+    assert b"no message of a Linux kernel" in done.stderr
+    assert peak < usual_peak + MOST_MORE

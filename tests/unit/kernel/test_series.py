@@ -1,0 +1,287 @@
+"""Overlay and hooks as commits, and back: nothing is lost on the way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fakes import HOOK, git, write
+
+from flatboot.common.errors import FlatbootError, UsageError
+from flatboot.kernel import checkpatch, series, sources, topics
+
+SECOND = """\
+From: Bob Builder <bob@example.org>
+Subject: mm: change b, and a again
+
+One paragraph.
+
+  An indented line.
+---
+diff --git a/mm/a.c b/mm/a.c
+--- a/mm/a.c
++++ b/mm/a.c
+@@ -8,3 +8,2 @@ line 7
+ line 8
+-line 9
+ line 10
+diff --git a/mm/b.c b/mm/b.c
+--- a/mm/b.c
++++ b/mm/b.c
+@@ -1 +1,2 @@
+ b
++b too
+"""
+
+
+@pytest.fixture
+def work(checkout: Path, kernel_tree: Path, tmp_path: Path) -> Path:
+    """A git tree of two topics, the second one with a program in the overlay."""
+    write(
+        checkout / "kernel",
+        {
+            "hooks/7.3/series": "change-a.patch\nchange-b.patch\n",
+            "hooks/7.3/change-b.patch": SECOND,
+            "overlay/tools/run.sh": "#!/bin/sh\n",
+            "overlay.toml": '[topics]\n"change-a" = ["mm/new.c"]\n"change-b" = ["tools/run.sh"]\n',
+        },
+    )
+    (checkout / "kernel/overlay/tools/run.sh").chmod(0o755)
+    folder = tmp_path / "work"
+    assert series.make_tree(sources.resolve(str(kernel_tree)), folder) == 2
+    return folder
+
+
+def snapshot(checkout: Path) -> dict[str, bytes]:
+    root = checkout / "kernel"
+    return {str(p.relative_to(root)): p.read_bytes() for p in root.rglob("*") if p.is_file()}
+
+
+def commit(work: Path, message: str, *, author: str = "flatboot tests <tests@example.org>") -> None:
+    git(work, "add", "-A")
+    git(work, "commit", "-q", "-m", message, "--author", author)
+
+
+def rebuilt(kernel_tree: Path, tmp_path: Path) -> str:
+    """Return the hash of the content of a tree made anew."""
+    series.make_tree(sources.resolve(str(kernel_tree)), tmp_path / "again")
+    return git(tmp_path / "again", "rev-parse", "HEAD^{tree}")
+
+
+def test_tree_has_a_commit_for_each_topic(work: Path, kernel_tree: Path) -> None:
+    log = git(work, "log", "--reverse", "--format=%an: %s")
+    assert log.splitlines() == [
+        "flatboot tests: Linux 7.3.4",
+        "flatboot tests: mm: change a",
+        "Bob Builder: mm: change b, and a again",
+    ]
+    assert git(work, "show", "--name-only", "--format=", "HEAD~1").split() == ["mm/a.c", "mm/new.c"]
+    assert git(work, "ls-tree", "HEAD", "tools/run.sh").startswith("100755")
+    assert git(work, "status", "--porcelain") == ""
+    assert git(work, "rev-parse", "base") == git(work, "rev-parse", "HEAD~2")
+    assert "line 3\n" in (kernel_tree / "mm/a.c").read_text()
+
+
+def test_unchanged_tree_comes_back_byte_for_byte(work: Path, checkout: Path) -> None:
+    series.refresh(work)
+    before = snapshot(checkout)
+    assert before["hooks/7.3/change-a.patch"].decode() == HOOK
+    assert before["hooks/7.3/change-b.patch"].decode() == SECOND
+    assert series.refresh(work) == []
+    assert snapshot(checkout) == before
+
+
+def test_edits_come_back_to_the_same_tree(
+    work: Path, checkout: Path, kernel_tree: Path, tmp_path: Path
+) -> None:
+    write(work, {"mm/new.c": "newer\n", "mm/third.c": "third\n", "Kconfig": "config THIRD\n"})
+    (work / "tools/run.sh").chmod(0o644)
+    commit(work, "mm: a third thing\n\nWhy.", author="Eve Else <eve@example.org>")
+    series.refresh(work)
+    assert (checkout / "kernel/hooks/7.3/series").read_text() == (
+        "change-a.patch\nchange-b.patch\nmm-a-third-thing.patch\n"
+    )
+    third = topics.read(checkout / "kernel/hooks/7.3")[2]
+    assert (third.author, third.subject) == ("Eve Else <eve@example.org>", "mm: a third thing")
+    assert (third.body, third.overlay) == ("Why.", ("mm/third.c",))
+    assert "+config THIRD" in third.diff
+    assert "index " not in third.diff
+    assert (checkout / "kernel/overlay/mm/new.c").read_text() == "newer\n"
+    assert rebuilt(kernel_tree, tmp_path) == git(work, "rev-parse", "HEAD^{tree}")
+
+
+def test_edit_of_overlay_files_alone_makes_no_topic(
+    work: Path, checkout: Path, kernel_tree: Path, tmp_path: Path
+) -> None:
+    write(work, {"mm/new.c": "newer\n"})
+    commit(work, "mm: fix new")
+    changed = series.refresh(work)
+    assert changed[-1] == checkout / "kernel/overlay/mm/new.c"
+    assert len(topics.read(checkout / "kernel/hooks/7.3")) == 2
+    assert rebuilt(kernel_tree, tmp_path) == git(work, "rev-parse", "HEAD^{tree}")
+
+
+def test_reworded_reordered_and_dropped(
+    work: Path, checkout: Path, kernel_tree: Path, tmp_path: Path
+) -> None:
+    second, first = git(work, "rev-list", "base..HEAD").split()
+    git(work, "reset", "-q", "--hard", "base")
+    git(work, "cherry-pick", second, first)
+    message = git(work, "log", "-1", "--format=%B").replace("mm: change a", "mm: alter a")
+    git(work, "commit", "-q", "--amend", "-m", message)
+    series.refresh(work)
+    read = topics.read(checkout / "kernel/hooks/7.3")
+    assert [topic.name for topic in read] == ["change-b", "change-a"]
+    assert read[1].subject == "mm: alter a"
+    git(work, "reset", "-q", "--hard", "HEAD~1")
+    series.refresh(work)
+    assert not (checkout / "kernel/hooks/7.3/change-a.patch").exists()
+    assert not (checkout / "kernel/overlay/mm/new.c").exists()
+    assert rebuilt(kernel_tree, tmp_path) == git(work, "rev-parse", "HEAD^{tree}")
+
+
+def test_uncommitted_changes_are_refused(work: Path, checkout: Path) -> None:
+    before = snapshot(checkout)
+    write(work, {"mm/a.c": "edited\n"})
+    with pytest.raises(FlatbootError, match=r"uncommitted changes \(1 files, first mm/a\.c\)"):
+        series.refresh(work)
+    git(work, "checkout", "-q", "mm/a.c")
+    write(work, {"mm/untracked.c": "new\n"})
+    with pytest.raises(FlatbootError, match=r"first mm/untracked\.c"):
+        series.refresh(work)
+    assert snapshot(checkout) == before
+
+
+def test_merges_and_doubled_topics_are_refused(work: Path, checkout: Path) -> None:
+    before = snapshot(checkout)
+    message = git(work, "log", "-1", "--format=%B")
+    write(work, {"mm/b.c": "twice\n"})
+    commit(work, message)
+    with pytest.raises(FlatbootError, match="two commits are the topic change-b: squash them"):
+        series.refresh(work)
+    git(work, "reset", "-q", "--hard", "HEAD~1")
+    git(work, "checkout", "-q", "-b", "side", "base")
+    write(work, {"mm/side.c": "side\n"})
+    commit(work, "mm: side")
+    git(work, "merge", "-q", "--no-edit", "main")
+    with pytest.raises(FlatbootError, match=r"has a merge .* rebase it into a line"):
+        series.refresh(work)
+    assert snapshot(checkout) == before
+
+
+def test_message_that_mail_would_cut_is_refused(work: Path) -> None:
+    write(work, {"mm/b.c": "x\n"})
+    commit(work, "mm: x\n\nbefore\n---\nafter")
+    with pytest.raises(FlatbootError, match="the message of 'mm: x' has a line '---'"):
+        series.refresh(work)
+
+
+def test_tree_is_not_made_over_something(checkout: Path, kernel_tree: Path, tmp_path: Path) -> None:
+    write(tmp_path / "full", {"file": "x"})
+    with pytest.raises(UsageError, match="is there already"):
+        series.make_tree(sources.resolve(str(kernel_tree)), tmp_path / "full")
+
+
+def test_failed_tree_leaves_nothing(checkout: Path, kernel_tree: Path, tmp_path: Path) -> None:
+    (kernel_tree / "mm/a.c").write_text("other\n")
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(FlatbootError, match=r"change-a.patch does not apply: mm/a.c hunk 1"):
+        series.make_tree(sources.resolve(str(kernel_tree)), tmp_path / "work")
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_not_a_tree_of_ours(checkout: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="has no git tag base"):
+        series.refresh(tmp_path)
+
+
+def test_new_files_are_not_hidden_by_debians_ignores(
+    checkout: Path, kernel_tree: Path, tmp_path: Path
+) -> None:
+    (kernel_tree / ".gitignore").write_text("*.o\n/*\n!/debian/\n")
+    series.make_tree(sources.resolve(str(kernel_tree)), tmp_path / "work")
+    write(tmp_path / "work", {"mm/another.c": "x\n"})
+    assert git(tmp_path / "work", "status", "--porcelain") == "?? mm/another.c\n"
+
+
+def test_mail_series_applies_to_the_base(
+    work: Path,
+    checkout: Path,
+    kernel_tree: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(checkpatch, "check", lambda *_: [])
+    output = tmp_path / "mails"
+    write(output, {"0007-of-an-earlier-series.patch": "x", "notes": "kept"})
+    written = series.write_series(sources.resolve(str(kernel_tree)), output, cover=True)
+    names = [path.name for path in written.patches]
+    assert names == [
+        "0000-cover-letter.patch",
+        "0001-mm-change-a.patch",
+        "0002-mm-change-b-and-a-again.patch",
+    ]
+    assert sorted(path.name for path in output.iterdir()) == [*names, "notes"]
+    text = written.patches[2].read_text()
+    assert "Signed-off-by: flatboot tests <tests@example.org>" in text
+    assert "Topic:" not in text
+    tree = git(work, "rev-parse", "HEAD^{tree}")
+    git(work, "reset", "-q", "--hard", "base")
+    git(work, "am", "-q", *(str(path) for path in written.patches[1:]))
+    assert git(work, "rev-parse", "HEAD^{tree}") == tree
+    assert git(work, "log", "-1", "--format=%an") == "Bob Builder\n"
+
+
+def test_series_needs_somebody_to_sign_it(
+    checkout: Path, kernel_tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+    monkeypatch.setenv("GIT_CONFIG_SYSTEM", "/dev/null")
+    git(checkout, "config", "--unset", "user.email")
+    with pytest.raises(FlatbootError, match=r"set git config user\.name and user\.email"):
+        series.write_series(sources.resolve(str(kernel_tree)), tmp_path / "mails")
+
+
+@pytest.mark.parametrize(
+    ("table", "complaint"),
+    [
+        ("[topics]\n", "mm/new.c belongs to no topic"),
+        ('[topics]\nchange-a = ["mm/new.c", "mm/gone.c"]\n', "mm/gone.c is not in overlay/"),
+        ('[topics]\nchange-a = ["mm/new.c", "mm/new.c"]\n', "mm/new.c belongs to two topics"),
+        ('[topics]\nother = ["mm/new.c"]\n', r"topic other has no patch in 7\.3"),
+    ],
+)
+def test_overlay_table_must_be_right(checkout: Path, table: str, complaint: str) -> None:
+    (checkout / "kernel/overlay.toml").write_text(table)
+    with pytest.raises(FlatbootError, match=complaint):
+        topics.read(checkout / "kernel/hooks/7.3")
+
+
+def test_patch_without_a_subject_is_refused() -> None:
+    with pytest.raises(FlatbootError, match=r"x\.patch must have a Subject line"):
+        topics.parse("x", "diff --git a/a b/a\n", [])
+
+
+def test_patch_as_git_writes_it_is_read() -> None:
+    text = (
+        "From 0123456789 Mon Sep 17 00:00:00 2001\nFrom: A <a@b>\nDate: now\n"
+        "Subject: [PATCH v2 3/7] mm: a subject that\n goes on\n\nBody.\n---\n mm/a.c | 2 +-\n\n"
+        "diff --git a/mm/a.c b/mm/a.c\n"
+    )
+    topic = topics.parse("x", text, ["b", "a"])
+    assert topic.subject == "mm: a subject that goes on"
+    assert (topic.author, topic.body) == ("A <a@b>", "Body.")
+    assert topic.diff == "diff --git a/mm/a.c b/mm/a.c\n"
+    assert topic.overlay == ("a", "b")
+    assert topics.parse("x", topic.format(), topic.overlay) == topic
+
+
+def test_tree_of_a_folder_leaves_out_its_repository_and_objects(
+    checkout: Path, kernel_tree: Path, tmp_path: Path
+) -> None:
+    git(kernel_tree, "init", "-q")
+    git(kernel_tree, "add", "-A")
+    (kernel_tree / "mm/a.o").write_text("object")
+    series.make_tree(sources.resolve(str(kernel_tree)), tmp_path / "work")
+    assert not (tmp_path / "work/mm/a.o").exists()
+    assert git(tmp_path / "work", "rev-list", "--count", "HEAD") == "2\n"
