@@ -15,8 +15,10 @@ import csv
 from pathlib import Path
 
 from flatboot.common import atomic, progress
-from flatboot.guest import boot, machine
-from flatboot.kernel import build
+from flatboot.guest import boot
+from flatboot.guest.boot_spec import BootSpec
+from flatboot.guest.machine import machine
+from flatboot.kernel.build import KernelName
 from flatboot.record import phases
 
 DATA = Path(__file__).parents[2] / "tests" / "data" / "compare" / "same-kernel.csv"
@@ -28,11 +30,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
     parser.add_argument("--runs", type=int, default=60)
     runs = parser.parse_args().runs
-    image = build.kernel("7.3", "stock", "bench")
+    spec = BootSpec(KernelName("stock", "bench"), machine(memory=MEMORY), clock="wall", phases=True)
     rows = []
     with progress.step(f"booting {MEMORY} {runs} times", total=runs) as step:
         for done in range(runs):
-            record = boot.boot(image, machine.machine(memory=MEMORY), clock="wall", phases=True)
+            record = boot.boot(spec)
             rows.append(phases.by_name(record.phases))
             step.update(done + 1)
     with atomic.new_file(DATA) as temporary, temporary.open("w", newline="") as file:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rich.table import Table
 
 from flatboot.campaign.kept import Kept, Wanted
-from flatboot.guest.boot import Clock
+from flatboot.guest.boot_spec import Clock
 
 #: The kernels that are compared: their flavour and parameters.
 KERNELS = {

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from flatboot.campaign.kept import Kept, Wanted
 from flatboot.guest import borrowed
-from flatboot.guest.boot import Clock
+from flatboot.guest.boot_spec import Clock
 
 PAGE = 4096
 ENABLED = "/sys/kernel/mm/prezero/enabled"

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from guests import Guests
 
 
 @pytest.fixture(scope="session")
-def guests(kernels: Any) -> Guests:
-    return Guests(kernels)
+def guests() -> Guests:
+    return Guests()

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from flatboot.common import arches
-from flatboot.guest import boot, cprogram
-from flatboot.guest.boot import Clock
+from flatboot.guest import cprogram, stored
+from flatboot.guest.boot_spec import BootSpec, Clock
 from flatboot.guest.machine import Node, machine
-from flatboot.kernel.build import KernelImage
+from flatboot.kernel.build import KernelName
 from flatboot.record import splats
 from flatboot.record.record import Record
 
+#: The base of the kernels under test.
+BASE = "7.3"
 DEFERRED = "/sys/kernel/mm/deferred_init/"
 BLOCKS = "/sys/devices/system/memory/"
 #: The last memory block, of 128 MiB, of 4 GiB: memory goes on at 4 GiB after the first half.
@@ -50,11 +52,23 @@ def agent(arch: str = "x86_64") -> tuple[tuple[str, Path], ...]:
     return (("bin/deferred-memd", cprogram.compiled(f"agent/{arch}", compiler, flags, _AGENT)),)
 
 
-@dataclass(frozen=True)
-class Ask:
-    """A boot that a test asks for.
+def asked(
+    flavour: str,
+    memory: str,
+    programs: Sequence[str] = (),
+    mode: str | None = None,
+    cpus: int = 1,
+    nodes: int | tuple[Node, ...] = 1,
+    config: str = "bench",
+    cmdline: str = "",
+    clock: Clock = "exact",
+    files: tuple[tuple[str, Path], ...] = (),
+    arguments: tuple[str, ...] = (),
+    arch: str = "x86_64",
+) -> BootSpec:
+    """Return a boot that a test asks for.
 
-    Attributes:
+    Args:
         flavour: "stock" or "flatboot".
         memory: size, such as "512M".
         programs: guest programs with their arguments.
@@ -68,51 +82,38 @@ class Ask:
         arguments: further arguments for QEMU.
         arch: name of the architecture.
     """
-
-    flavour: str
-    memory: str
-    programs: tuple[str, ...] = ()
-    mode: str | None = None
-    cpus: int = 1
-    nodes: int | tuple[Node, ...] = 1
-    config: str = "bench"
-    cmdline: str = ""
-    clock: Clock = "exact"
-    files: tuple[tuple[str, Path], ...] = ()
-    arguments: tuple[str, ...] = ()
-    arch: str = "x86_64"
+    words = [f"deferred_init={mode}"] if mode is not None else []
+    if config == "debug":
+        words.append(DEBUG_CMDLINE)
+    return BootSpec(
+        KernelName(flavour, config, arch, BASE),
+        machine(arch, memory, cpus, nodes),
+        " ".join([*words, cmdline]).strip(),
+        clock,
+        tuple(programs),
+        files,
+        arguments,
+        timeout_s=_TIMEOUT_S,
+    )
 
 
 class Guests:
-    """Boots what is asked for, each ask once."""
+    """Boots what is asked for, each boot once."""
 
-    def __init__(self, kernels: Callable[[str, str, str], KernelImage]) -> None:
-        self._kernels = kernels
-        self._records: dict[Ask, Record] = {}
+    def __init__(self) -> None:
+        self._records: dict[BootSpec, Record] = {}
 
-    def __call__(self, ask: Ask) -> Record:
+    def __call__(self, spec: BootSpec) -> Record:
         """Return the record of the boot; a splat on its console fails the test."""
-        if ask not in self._records:
-            self._records[ask] = self.unjudged(ask)
-        record = self._records[ask]
+        if spec not in self._records:
+            self._records[spec] = self.unjudged(spec)
+        record = self._records[spec]
         assert_no_splat(record.console)
         return record
 
-    def unjudged(self, ask: Ask) -> Record:
-        """Boot anew and return the record, whatever the console holds."""
-        words = [f"deferred_init={ask.mode}"] if ask.mode is not None else []
-        if ask.config == "debug":
-            words.append(DEBUG_CMDLINE)
-        return boot.boot(
-            self._kernels(ask.flavour, ask.config, ask.arch),
-            machine(ask.arch, ask.memory, ask.cpus, ask.nodes),
-            clock=ask.clock,
-            cmdline=" ".join([*words, ask.cmdline]).strip(),
-            guest=ask.programs,
-            timeout_s=_TIMEOUT_S,
-            files=dict(ask.files),
-            arguments=ask.arguments,
-        )
+    def unjudged(self, spec: BootSpec) -> Record:
+        """Boot anew, or take it from the store; return the record, whatever the console holds."""
+        return stored.boot(spec)
 
 
 def assert_no_splat(console: str) -> None:

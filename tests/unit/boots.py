@@ -6,22 +6,21 @@ from pathlib import Path
 
 from flatboot.common import arches, units
 from flatboot.guest import qemu
+from flatboot.guest.boot_spec import BootSpec
 from flatboot.guest.guest_run import Guest
 from flatboot.guest.machine import machine
+from flatboot.kernel.build import KernelName
 from flatboot.record import record as records
 from flatboot.record.record import Call, Phase, Record
 
 ABLE = qemu.Capabilities("/bin/q", "7.2.22", "pc-q35-7.2", 288, frozenset(), "")
 GUEST = Guest(
+    BootSpec(KernelName("stock", "bench", base="7.3"), machine(), timeout_s=60),
     arch=arches.load("x86_64"),
     able=ABLE,
-    machine=machine(),
     kernel=Path("vmlinux"),
-    cmdline="quiet",
     initrd=5,
     accelerator="tcg",
-    exact=True,
-    timeout_s=60,
 )
 _MEMINFO = """\
 MemTotal:        2051220 kB

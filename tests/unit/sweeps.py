@@ -19,7 +19,7 @@ from flatboot.campaign import matrix, sweep
 from flatboot.campaign.jobs import Job
 from flatboot.common import units
 from flatboot.guest import boot as booting
-from flatboot.guest.boot import Boot
+from flatboot.guest.boot_spec import BootSpec
 from flatboot.record.record import Record
 
 
@@ -37,7 +37,7 @@ def jobs(folder: Path, *kernels: str, **keys: Any) -> list[Job]:
     return sweep.plan(matrix.parse({"kernels": tables, **keys}, "test", folder))
 
 
-async def measure(boot: Boot) -> Record:
+async def measure(boot: BootSpec) -> Record:
     """Pass for a boot: take the time, or fail in the way, that its command line asks for.
 
     ``folder=DIR`` gets a file for the start, the end and the cancelling of each boot, with the time

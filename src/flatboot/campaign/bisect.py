@@ -26,7 +26,8 @@ from flatboot.campaign.git_bisect import BAD, GOOD, SKIP, Commit
 from flatboot.common import progress
 from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.common.processes import CommandFailed
-from flatboot.guest.boot import GuestFailed, Image
+from flatboot.guest.boot import GuestFailed
+from flatboot.guest.boot_spec import Image
 from flatboot.guest.machine import Machine
 from flatboot.record import phases
 from flatboot.record.record import Record

@@ -7,17 +7,18 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from flatboot.common import atomic, units
+from flatboot.common import atomic
 from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.guest.machine import Machine
-from flatboot.record import record
 from flatboot.record.record import Record
+from flatboot.record.store import Store
 
 _SCHEMA = 1
+_RECORDS = "records.sqlite"
 
 
 class State:
-    """A folder with state.json, the records of the boots, and the ends of the logs of failures.
+    """A folder with state.json, records.sqlite (the boots), and the ends of the logs of failures.
 
     All of it is written at once and whole, so that whatever ends this process loses at most the
     boot in progress.
@@ -32,6 +33,7 @@ class State:
         """
         self.folder = folder
         self._file = folder / "state.json"
+        self._records = Store(folder / _RECORDS)
         self._data: dict[str, Any] = {
             "schema": _SCHEMA,
             "settings": settings,
@@ -65,22 +67,17 @@ class State:
     def forget(folder: Path) -> None:
         """Remove the state in *folder*, if there is one."""
         if (folder / "state.json").is_file():
-            for name in ("records", "logs"):
-                shutil.rmtree(folder / name, ignore_errors=True)
+            shutil.rmtree(folder / "logs", ignore_errors=True)
+            (folder / _RECORDS).unlink(missing_ok=True)
             (folder / "state.json").unlink()
 
     def record(self, commit: str, machine: Machine) -> Record | None:
         """Return the boot of *commit* (a full hash) on *machine*; None if there was none yet."""
-        path = self._record_file(commit, machine)
-        return record.load(path) if path.is_file() else None
+        return self._records.find(_key(commit, machine))
 
     def add(self, commit: str, machine: Machine, boot: Record) -> None:
         """Keep a boot of *commit* on *machine*."""
-        boot.save(self._record_file(commit, machine))
-
-    def _record_file(self, commit: str, machine: Machine) -> Path:
-        size = units.short_size(machine.memory_bytes)
-        return self.folder / "records" / f"{commit[:12]}-{size}-{machine.cpus}.json"
+        self._records.add(_key(commit, machine), boot)
 
     def failure(self, commit: str) -> str:
         """Return why *commit* could not be measured, or ""."""
@@ -118,3 +115,7 @@ class State:
     def _save(self) -> None:
         with atomic.new_file(self._file) as new:
             new.write_text(json.dumps(self._data, indent=1) + "\n")
+
+
+def _key(commit: str, machine: Machine) -> str:
+    return f"{commit}, {machine.title}"

@@ -12,7 +12,7 @@ from flatboot.campaign import matrix, sweep
 from flatboot.campaign.jobs import Measure
 from flatboot.campaign.matrix import Matrix
 from flatboot.common.errors import FlatbootError, UsageError
-from flatboot.guest import boot
+from flatboot.guest import stored
 from flatboot.record.record import Record
 from flatboot.record.results import Results
 
@@ -67,7 +67,7 @@ def run(
     kernels: Sequence[Named],
     machines: dict[str, Any],
     path: Path,
-    measure: Measure = boot.measure,
+    measure: Measure = stored.measure,
 ) -> list[list[Record]]:
     """Boot *kernels*, A, B and perhaps a control, and return the records of each.
 

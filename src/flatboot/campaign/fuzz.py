@@ -10,8 +10,10 @@ from pathlib import Path
 from flatboot.campaign import fuzz_judge
 from flatboot.campaign.fuzz_draw import Case
 from flatboot.common.errors import FlatbootError
-from flatboot.guest import boot
-from flatboot.guest.boot import GuestFailed, Image
+from flatboot.guest import stored
+from flatboot.guest.boot import GuestFailed
+from flatboot.guest.boot_spec import BootSpec, Image
+from flatboot.kernel.build import KernelName
 from flatboot.record.record import Record
 
 PASSED, FAILED, REFUSED = "passed", "failed", "stock refuses"
@@ -65,7 +67,7 @@ class Bench:
     MemTotal. With any other it is stock.
     """
 
-    def __init__(self, kernels: Callable[[str, str], Image], config: str) -> None:
+    def __init__(self, kernels: Callable[[str, str], KernelName | Image], config: str) -> None:
         """Take *kernels*, which returns the kernel of a flavour and config, built if need be."""
         self._kernels = kernels
         self._config = config
@@ -116,19 +118,19 @@ class Bench:
         """Boot the case once, keep the record or the console as *name*; return what failed."""
         image = self._kernels(flavour, config)
         words = [f"deferred_init={mode}"] if mode else []
-        cmdline = " ".join([*words, _CMDLINE, *self._case.parameters])
+        spec = BootSpec(
+            image,
+            self._case.machine,
+            " ".join([*words, _CMDLINE, *self._case.parameters]),
+            "wall",
+            programs,
+            arguments=self._case.arguments,
+            timeout_s=TIMEOUT_S,
+        )
         for tries_left in reversed(range(_TRIES)):
             failed = ""
             try:
-                record = boot.boot(
-                    image,
-                    self._case.machine,
-                    clock="wall",
-                    cmdline=cmdline,
-                    guest=programs,
-                    timeout_s=TIMEOUT_S,
-                    arguments=self._case.arguments,
-                )
+                record = stored.boot(spec)
                 self._records[name], console = record, record.console
                 self._consoles.pop(name, None)
             except GuestFailed as error:

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
-import hashlib
-import json
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from flatboot.campaign.matrix import Cell
+from flatboot.campaign.matrix import Cell, Matrix
 from flatboot.common import arches, progress
 from flatboot.common.errors import FlatbootError
-from flatboot.guest import initramfs, qemu
-from flatboot.guest.boot import Boot, Clock
+from flatboot.guest import qemu
+from flatboot.guest.boot_spec import BootSpec
 from flatboot.guest.image_files import AnyImage
-from flatboot.kernel.build import KernelImage
 from flatboot.record import spans
 from flatboot.record.record import TRACE_FILE, Record
 from flatboot.record.results import Results
 
-#: Carries out a boot; ``flatboot.guest.boot.measure`` is one.
-Measure = Callable[[Boot], Awaitable[Record]]
+#: Carries out a boot; ``flatboot.guest.stored.measure`` is one.
+Measure = Callable[[BootSpec], Awaitable[Record]]
 
 #: Parameters and guest program of a boot whose CPU callbacks are traced.
 TRACE_CMDLINE = "trace_event=cpuhp:* trace_buf_size=512K trace_clock=x86-tsc"
@@ -34,61 +30,46 @@ class Job:
 
     Attributes:
         cell: what it is in the matrix.
-        image: the kernel's image.
         digest: of the files that the boot reads; see ``flatboot.guest.image_files``.
-        clock: "exact" or "wall".
-        phases: whether to find out where the time goes.
-        trace: whether to trace the callbacks of CPU bring-up.
-        timeout_s: host seconds that each run of the guest may take.
+        spec: the boot itself.
+        key: what tells it from others, whichever QEMU does it.
     """
 
     cell: Cell
-    image: AnyImage
     digest: str
-    clock: Clock
-    phases: bool
-    trace: bool
-    timeout_s: float
+    spec: BootSpec
+    key: str
 
     @property
-    def key(self) -> str:
-        """What tells this boot from others: a hash of the kernel, the machine and what is asked."""
-        parts = {
-            "kernel": self.image.key if isinstance(self.image, KernelImage) else self.digest,
-            "machine": dataclasses.asdict(self.cell.machine),
-            "cmdline": self.cell.cmdline,
-            "clock": self.clock,
-            "phases": self.phases,
-            "trace": self.trace,
-            "repetition": self.cell.repetition,
-        }
-        # Records of traced boots from before calls were counted hold none.
-        parts |= {"spans": True} if self.counts else {}
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    def image(self) -> AnyImage:
+        """The kernel's image."""
+        image = self.spec.image
+        assert isinstance(image, AnyImage)
+        return image
 
     @property
-    def programs(self) -> tuple[str, ...]:
-        """The guest programs that the boot runs."""
-        return (TRACE_PROGRAM,) if self.trace else ()
+    def traced(self) -> bool:
+        """Whether the callbacks of CPU bring-up are traced."""
+        return TRACE_PROGRAM in self.spec.programs
 
-    @property
-    def counts(self) -> bool:
-        """Whether the work of CPU bring-up is counted: of traced boots, where that can be."""
-        return self.trace and self.clock == "exact" and self.cell.machine.arch in spans.ARCHES
 
-    def boot(self) -> Boot:
-        """Return the boot itself."""
-        cmdline = f"{self.cell.cmdline} {TRACE_CMDLINE}" if self.trace else self.cell.cmdline
-        return Boot(
-            self.image,
-            self.cell.machine,
-            self.clock,
-            cmdline.strip(),
-            self.programs,
-            self.phases,
-            timeout_s=self.timeout_s,
-            spans=self.counts,
-        )
+def job(cell: Cell, image: AnyImage, digest: str, matrix: Matrix) -> Job:
+    """Return the boot of *cell* of *matrix*, of the kernel *image* whose files have *digest*."""
+    cmdline = f"{cell.cmdline} {TRACE_CMDLINE}" if matrix.trace else cell.cmdline
+    exact = matrix.clock == "exact"
+    spec = BootSpec(
+        image,
+        cell.machine,
+        cmdline.strip(),
+        matrix.clock,
+        (TRACE_PROGRAM,) if matrix.trace else (),
+        phases=matrix.phases,
+        # The work of CPU bring-up is counted where that can be.
+        spans=matrix.trace and exact and cell.machine.arch in spans.ARCHES,
+        timeout_s=matrix.timeout_s,
+        run=cell.repetition - 1,
+    )
+    return Job(cell, digest, spec, spec.key())
 
 
 class Ledger:
@@ -133,8 +114,9 @@ async def ready(jobs: Sequence[Job]) -> None:
     for machine in {job.cell.machine for job in jobs}:
         arch = arches.load(machine.arch)
         qemu.machine_arguments(arch, machine, await qemu.capabilities(arch))
-    for name, clock, programs in {(job.cell.machine.arch, job.clock, job.programs) for job in jobs}:
-        initramfs.make(arches.load(name), programs, clock)
+    specs = [job.spec for job in jobs]
+    for spec in {(s.machine.arch, s.clock, s.programs): s for s in specs}.values():
+        spec.initramfs()
 
 
 async def carry_out(job: Job, measure: Measure) -> Record:
@@ -143,8 +125,8 @@ async def carry_out(job: Job, measure: Measure) -> Record:
     Raises:
         FlatbootError: the boot failed, or the kernel wrote no trace that was asked for.
     """
-    record = await measure(job.boot())
-    if job.trace and "cpuhp_" not in record.files.get(TRACE_FILE, ""):
+    record = await measure(job.spec)
+    if job.traced and "cpuhp_" not in record.files.get(TRACE_FILE, ""):
         raise FlatbootError(
             "the kernel traced no callbacks of CPUs: it needs CONFIG_BOOTTIME_TRACING and a tracer"
         )

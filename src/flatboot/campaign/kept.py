@@ -8,10 +8,10 @@ from pathlib import Path
 
 from flatboot.common import host, progress, units
 from flatboot.common.errors import FlatbootError
-from flatboot.guest import boot
-from flatboot.guest.boot import Clock
+from flatboot.guest import stored
+from flatboot.guest.boot_spec import BootSpec, Clock
 from flatboot.guest.machine import machine
-from flatboot.kernel import bases, build
+from flatboot.kernel.build import KernelName
 from flatboot.record import record, splats
 from flatboot.record.record import Record
 
@@ -30,20 +30,20 @@ class Wanted:
         table: the table that it is for, and the folder of its record.
         flavour: "stock" or "flatboot".
         memory: size, such as "2G".
-        cmdline: see ``boot.Boot``.
+        cmdline: see ``BootSpec``.
         cpus: CPUs.
         nodes: NUMA nodes.
-        programs: see ``boot.Boot``.
-        phases: see ``boot.Boot``.
-        functions: see ``boot.Boot``.
-        spans: see ``boot.Boot``; the text of a trace is not kept then.
+        programs: see ``BootSpec``.
+        phases: see ``BootSpec``.
+        functions: see ``BootSpec``.
+        spans: see ``BootSpec``; the text of a trace is not kept then.
         config: name of the kernel's config.
         arch: name of the architecture.
-        arguments: see ``boot.Boot``.
+        arguments: see ``BootSpec``.
         fills: whether the programs may touch all of the memory.
-        clock: see ``boot.Boot``.
+        clock: see ``BootSpec``.
         run: which of several boots, where they differ from one to the next; 0 if there is one.
-        files: see ``boot.Boot``, as pairs; the record keeps none of them.
+        files: see ``BootSpec``, as pairs; the record keeps none of them.
     """
 
     table: str
@@ -77,6 +77,24 @@ class Wanted:
         return f"{self.table}/{'-'.join(words)}"
 
     @property
+    def spec(self) -> BootSpec:
+        """The boot."""
+        return BootSpec(
+            KernelName(self.flavour, self.config, self.arch),
+            machine(self.arch, self.memory, self.cpus, self.nodes),
+            self.cmdline,
+            self.clock,
+            self.programs,
+            self.files,
+            self.arguments,
+            self.phases,
+            self.functions,
+            self.spans,
+            _TIMEOUT_S,
+            self.run,
+        )
+
+    @property
     def host_bytes(self) -> float:
         """Bytes of host memory that the boot may take."""
         size = units.size(self.memory)
@@ -106,7 +124,7 @@ class Kept:
 
         Raises:
             FlatbootError: this machine has too little memory for it, or its kernel complained; or
-                as ``boot.boot`` does.
+                as ``stored.boot`` does.
         """
         if wanted not in self._records:
             path = self._path(wanted)
@@ -178,19 +196,7 @@ def _booted(wanted: Wanted) -> Record:
             " and take the record with --kept"
         )
     with progress.step(wanted.name):
-        made = boot.boot(
-            build.kernel(bases.default(), wanted.flavour, wanted.config, wanted.arch),
-            machine(wanted.arch, wanted.memory, wanted.cpus, wanted.nodes),
-            cmdline=wanted.cmdline,
-            clock=wanted.clock,
-            guest=wanted.programs,
-            phases=wanted.phases,
-            functions=wanted.functions,
-            timeout_s=_TIMEOUT_S,
-            arguments=wanted.arguments,
-            spans=wanted.spans,
-            files=dict(wanted.files),
-        )
+        made = stored.boot(wanted.spec)
     if wanted.spans:
         _check_sound(made, wanted)
         files = {path: text for path, text in made.files.items() if path != record.TRACE_FILE}

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from flatboot.common import disk, units
 from flatboot.common.errors import UsageError
 from flatboot.guest import machine
-from flatboot.guest.boot import CLOCKS, Clock
+from flatboot.guest.boot_spec import CLOCKS, Clock
 from flatboot.guest.machine import Machine
 from flatboot.kernel import bases
 

@@ -30,6 +30,7 @@ from flatboot.campaign.jobs import Job, Ledger, Measure
 from flatboot.common import progress
 from flatboot.common.errors import FlatbootError
 from flatboot.guest import image_files
+from flatboot.guest.image_files import AnyImage
 from flatboot.record.record import Record
 
 _CONNECT_S = 10.0
@@ -249,7 +250,7 @@ class _Fleet:
                 member.running[asyncio.create_task(self._one(address, job))] = job
 
     def _room(self, address: str, member: _Member) -> bool:
-        if self._queue[0].clock == "exact":
+        if self._queue[0].spec.clock == "exact":
             return len(member.running) < member.threads
         return not any(
             other.running for name, other in self._members.items() if _host(name) == _host(address)
@@ -348,7 +349,11 @@ def _boot(sweep_name: str, name: str, job: Job, measure: Measure) -> Record:
     image = image_files.find(job.image, job.cell.machine.arch, job.digest)
     if image is None:
         raise FlatbootError("the kernel's image is gone from the worker's cache: try again")
-    return boots.boot(name, dataclasses.replace(job, image=image), measure)
+    return boots.boot(name, _with(job, image), measure)
+
+
+def _with(job: Job, image: AnyImage) -> Job:
+    return dataclasses.replace(job, spec=dataclasses.replace(job.spec, kernel=image))
 
 
 class _Boots(WorkerPlugin):

@@ -7,11 +7,12 @@ import contextlib
 from collections.abc import Iterator, Sequence
 
 from flatboot.campaign.jobs import Job, Ledger, Measure, cancelled, carry_out, raise_first, ready
+from flatboot.campaign.jobs import job as job_of
 from flatboot.campaign.matrix import Kernel, Matrix
 from flatboot.common import host, progress
 from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.common.processes import run_coroutine
-from flatboot.guest import boot, image_files
+from flatboot.guest import image_files, stored
 from flatboot.guest.image_files import AnyImage
 from flatboot.kernel import build, own_kernel
 from flatboot.record.results import Results
@@ -36,15 +37,7 @@ def plan(matrix: Matrix) -> list[Job]:
     }
     jobs: dict[str, Job] = {}
     for cell in matrix.cells:
-        job = Job(
-            cell=cell,
-            image=images[cell.kernel],
-            digest=digests[cell.kernel],
-            clock=matrix.clock,
-            phases=matrix.phases,
-            trace=matrix.trace,
-            timeout_s=matrix.timeout_s,
-        )
+        job = job_of(cell, images[cell.kernel], digests[cell.kernel], matrix)
         twin = jobs.setdefault(job.key, job)
         if twin is not job:
             raise UsageError(
@@ -58,7 +51,7 @@ def run(
     results: Results,
     *,
     scheduler: str = "",
-    measure: Measure = boot.measure,
+    measure: Measure = stored.measure,
 ) -> None:
     """Boot those of *jobs* that *results* does not hold; whatever ends this, finished ones stay.
 
@@ -109,7 +102,7 @@ async def _here(ledger: Ledger, measure: Measure) -> None:
 
     try:
         for job in ledger.left:
-            most = 1 if job.clock == "wall" else host.cores()
+            most = 1 if job.spec.clock == "wall" else host.cores()
             need = host.boot_memory(job.cell.machine.memory_bytes)
             while running and (len(running) >= most or sum(running.values()) + need > memory):
                 await _an_end(running)

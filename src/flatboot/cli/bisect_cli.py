@@ -20,8 +20,8 @@ from flatboot.campaign.git_bisect import Commit
 from flatboot.cli import kernel_cli
 from flatboot.common import arches, disk, host, locks, paths, progress, units
 from flatboot.common.errors import UsageError
-from flatboot.guest import machine
-from flatboot.guest.boot import Image, boot
+from flatboot.guest import machine, stored
+from flatboot.guest.boot_spec import BootSpec, Image
 from flatboot.guest.machine import Machine
 from flatboot.kernel import build, kconfig, layer, make, sources
 from flatboot.record.record import Record
@@ -46,7 +46,7 @@ class _Lab:
 
     def boot(self, image: Image, machine: Machine, timeout_s: float) -> Record:
         """Boot *image* on *machine*."""
-        return boot(image, machine, cmdline=self.cmdline, phases=True, timeout_s=timeout_s)
+        return stored.boot(BootSpec(image, machine, self.cmdline, phases=True, timeout_s=timeout_s))
 
 
 @disk.full_is_an_error()

@@ -10,13 +10,14 @@ import typer
 from flatboot.cli import demo, kernel_cli
 from flatboot.common import disk, progress
 from flatboot.common.errors import UsageError
-from flatboot.guest import machine
-from flatboot.guest.boot import CLOCKS, Image
-from flatboot.guest.boot import boot as boot_once
+from flatboot.guest import machine, stored
+from flatboot.guest.boot_spec import CLOCKS, BootSpec, Image
 from flatboot.guest.machine import Machine
 from flatboot.kernel import build, own_kernel
 from flatboot.record import timeline
 from flatboot.show import tables
+
+Fresh = Annotated[bool, typer.Option("--fresh", help="Boot although the store has the same boot.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -60,6 +61,7 @@ def boot(
     phases: Annotated[
         bool, typer.Option(help="Find out where the time went; takes about twice as long.")
     ] = True,
+    fresh: Fresh = False,
 ) -> None:
     """Boot a kernel once: where its time went, its slowest initcalls, its memory."""
     if clock not in CLOCKS:
@@ -75,15 +77,8 @@ def boot(
     else:
         raise UsageError("--kernel names a built kernel: leave out --base and --tree")
     with progress.step(f"booting {wanted.title}") as step:
-        record = boot_once(
-            image,
-            wanted,
-            clock=CLOCKS[clock],
-            cmdline=cmdline,
-            phases=phases,
-            timeout_s=timeout,
-            on_phase=lambda phase: step.update(0, phase),
-        )
+        spec = BootSpec(image, wanted, cmdline, CLOCKS[clock], phases=phases, timeout_s=timeout)
+        record = stored.boot(spec, lambda phase: step.update(0, phase), fresh=fresh)
     if record_file is not None:
         with disk.writing(record_file):
             record.save(record_file)
@@ -103,9 +98,10 @@ def run_demo(
     output: Annotated[Path, typer.Option(help="Folder for the records and the plot.")] = Path(
         "out/demo"
     ),
+    fresh: Fresh = False,
 ) -> None:
     """Boot stock and flatboot from 2 GiB to 1 TiB and print what that costs each of them."""
-    records = demo.run(output)
+    records = demo.run(output, fresh=fresh)
     console = tables.console()
     console.print(tables.growth_table([record for record in records if record.phases]))
     console.print(f"records and plot: {output.resolve()}", highlight=False, soft_wrap=True)

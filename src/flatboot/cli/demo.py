@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
 from flatboot.common import host, progress, units
 from flatboot.common.processes import run_coroutine
-from flatboot.guest.boot import Boot, measure
+from flatboot.guest import stored
+from flatboot.guest.boot_spec import BootSpec
 from flatboot.guest.machine import machine
-from flatboot.kernel import bases, build
-from flatboot.kernel.build import KernelImage
+from flatboot.kernel.build import KernelName
 from flatboot.record.record import Record
 from flatboot.show import plot
 
@@ -24,8 +23,11 @@ _BESIDE = 4e9
 _LAZY = "deferred_init=lazy"
 
 
-def run(output: Path) -> list[Record]:
-    """Boot both kernels, write records and plot to *output*, and return the records."""
+def run(output: Path, *, fresh: bool) -> list[Record]:
+    """Boot both kernels, write records and plot to *output*, and return the records.
+
+    With *fresh*, boots that the store has are done again.
+    """
     available = host.available_memory()
     largest = largest_stock(available)
     if largest < _LARGE:
@@ -35,13 +37,13 @@ def run(output: Path) -> list[Record]:
             f" {units.decimal_size(available)} is free: stock goes up to"
             f" {units.binary_size(largest)}, flatboot to {units.binary_size(_LARGE)}"
         )
-    base = bases.default()
-    stock = build.kernel(base, "stock", _CONFIG)
-    flatboot = build.kernel(base, "flatboot", _CONFIG)
-    wanted = plan(stock, flatboot, largest)
+    wanted = plan(largest)
+    for kernel in dict.fromkeys(spec.kernel for spec in wanted):
+        assert isinstance(kernel, KernelName)
+        kernel.image()
     side_by_side = available >= host.boot_memory(largest) + _BESIDE
     with progress.step("booting", total=len(wanted)) as step:
-        records = run_coroutine(_boot_all(wanted, 2 if side_by_side else 1, step))
+        records = run_coroutine(_boot_all(wanted, 2 if side_by_side else 1, step, fresh))
     for record in records:
         name = f"{record.kernel.flavour}-{units.short_size(record.machine.memory_bytes)}.json"
         record.save(output / name)
@@ -49,13 +51,13 @@ def run(output: Path) -> list[Record]:
     return records
 
 
-def plan(stock: KernelImage, flatboot: KernelImage, largest: int) -> list[Boot]:
+def plan(largest: int) -> list[BootSpec]:
     """Return the boots of the demo, the longest first: phases at both ends, bare in between."""
     sizes = sorted({largest, *(size for size in _BETWEEN if size < largest), _SMALL}, reverse=True)
     return [
-        *(_boot(stock, "", size, size in (largest, _SMALL)) for size in sizes),
+        *(_boot("stock", "", size, size in (largest, _SMALL)) for size in sizes),
         *(
-            _boot(flatboot, _LAZY, size, size in (_LARGE, _SMALL))
+            _boot("flatboot", _LAZY, size, size in (_LARGE, _SMALL))
             for size in (_LARGE, *reversed(_BETWEEN), _SMALL)
         ),
     ]
@@ -69,26 +71,29 @@ def largest_stock(available: float) -> int:
     return size
 
 
-def _boot(image: KernelImage, cmdline: str, size: int, phases: bool) -> Boot:
-    return Boot(image, machine(memory=size), cmdline=cmdline, phases=phases)
+def _boot(flavour: str, cmdline: str, size: int, phases: bool) -> BootSpec:
+    return BootSpec(KernelName(flavour, _CONFIG), machine(memory=size), cmdline, phases=phases)
 
 
-async def _boot_all(wanted: Sequence[Boot], at_once: int, whole: progress.Step) -> list[Record]:
+async def _boot_all(
+    wanted: Sequence[BootSpec], at_once: int, whole: progress.Step, fresh: bool
+) -> list[Record]:
     """Carry out the boots, *at_once* at a time: the exact clock does not mind company."""
     gate = asyncio.Semaphore(at_once)
     done = 0
 
-    async def one(boot: Boot) -> Record:
+    async def one(spec: BootSpec) -> Record:
         nonlocal done
-        title = f"{boot.image.flavour}, {units.binary_size(boot.machine.memory_bytes)}"
+        title = f"{spec.image.flavour}, {units.binary_size(spec.machine.memory_bytes)}"
         async with gate:
             with progress.step(title) as step:
-                shown = dataclasses.replace(boot, on_phase=lambda phase: step.update(0, phase))
-                record = await measure(shown)
+                record = await stored.measure(
+                    spec, lambda phase: step.update(0, phase), fresh=fresh
+                )
         done += 1
         whole.update(done)
         return record
 
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(one(boot)) for boot in wanted]
+        tasks = [group.create_task(one(spec)) for spec in wanted]
     return [task.result() for task in tasks]

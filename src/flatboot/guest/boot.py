@@ -9,67 +9,26 @@ import os
 import platform
 import shlex
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
 
-from flatboot.common import arches
-from flatboot.common.arches import Arch
 from flatboot.common.elf import entry_point
 from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.common.processes import run_coroutine
 from flatboot.guest import functions, guest_run, guestlog, initramfs, kvm, qemu, stale_code
+from flatboot.guest.boot_spec import BootSpec, boot_file
 from flatboot.guest.guest_run import Counting, Ended, Guest, Marked, Tracking
 from flatboot.guest.guestlog import GuestLog
-from flatboot.guest.machine import Machine
 from flatboot.kernel import fetch
 from flatboot.record import marks, phases, record, spans
 from flatboot.record.marks import Hit
 from flatboot.record.phases import Breakdown
 from flatboot.record.record import Record
 
-Clock = Literal["exact", "wall"]
-CLOCKS: dict[str, Clock] = {"exact": "exact", "wall": "wall"}
 _TAIL_LINES = 25
 #: With 32 CPUs on two cores half of the boots fail by ``stale_code``, often several in a row.
 _TRIES = 16
-
-
-class Image(Protocol):
-    """What ``boot`` needs to know of a kernel; flatboot.build.KernelImage is one."""
-
-    @property
-    def directory(self) -> Path:
-        """The folder with the file that QEMU boots."""
-
-    @property
-    def base(self) -> str:
-        """Name of the base."""
-
-    @property
-    def version(self) -> str:
-        """The kernel's version."""
-
-    @property
-    def flavour(self) -> str:
-        """The flavour."""
-
-    @property
-    def config(self) -> str:
-        """Name of the config."""
-
-    @property
-    def config_hash(self) -> str:
-        """Hash of the options that are set."""
-
-    @property
-    def compiler(self) -> str:
-        """First line of the compiler's --version."""
-
-    @property
-    def system_map(self) -> Path:
-        """The symbol table."""
 
 
 class GuestFailed(FlatbootError):
@@ -90,139 +49,50 @@ class GuestFailed(FlatbootError):
         super().__init__(what + (shown if tail else ""))
 
 
-@dataclass(frozen=True)
-class Boot:
-    """A boot that is asked for.
-
-    Attributes:
-        image: the kernel.
-        machine: the machine; see ``flatboot.guest.machine.machine``.
-        clock: "exact" counts instructions (TCG); "wall" is time (KVM where it works).
-        cmdline: parameters that come after the architecture's own.
-        programs: guest programs to run after /init has reported, each a command line such as
-            "fill 64M".
-        phases: whether to find out where the time went. On the exact clock the boot is replayed
-            for it, instruction by instruction the same, so it takes about twice as long.
-        functions: whether to count the instructions of each kernel function up to /init; on the
-            exact clock only.
-        spans: whether to count the instructions of chosen calls up to /init, see
-            ``flatboot.record.spans``; on the exact clock only, and not together with *functions*.
-        timeout_s: host seconds that each run of the guest may take.
-        on_phase: called with the name of each phase as it begins.
-        files: files that the guest's first file system has besides, by their paths in it; those
-            in bin/ are guest programs too.
-        arguments: further arguments for QEMU, such as the devices that a test needs.
-    """
-
-    image: Image
-    machine: Machine
-    clock: Clock = "exact"
-    cmdline: str = ""
-    programs: tuple[str, ...] = ()
-    phases: bool = False
-    functions: bool = False
-    timeout_s: float = 600
-    on_phase: Callable[[str], None] = lambda phase: None
-    files: Mapping[str, Path] = field(default_factory=dict)
-    arguments: tuple[str, ...] = ()
-    spans: bool = False
+def unseen(phase: str) -> None:
+    """Take the name of a phase that nobody wants to hear of."""
 
 
-def boot(
-    image: Image,
-    machine: Machine,
-    *,
-    clock: Clock = "exact",
-    cmdline: str = "",
-    guest: str | Sequence[str] = "init",
-    phases: bool = False,
-    functions: bool = False,
-    timeout_s: float = 600,
-    on_phase: Callable[[str], None] = lambda phase: None,
-    files: Mapping[str, Path] | None = None,
-    arguments: Sequence[str] = (),
-    spans: bool = False,
-) -> Record:
-    """Boot *image* on *machine* and return the record.
+def boot(spec: BootSpec, on_phase: Callable[[str], None] = unseen) -> Record:
+    """Do the boot *spec* and return the record; ``measure`` says what it raises."""
+    return run_coroutine(measure(spec, on_phase))
+
+
+async def measure(spec: BootSpec, on_phase: Callable[[str], None] = unseen) -> Record:
+    """Do the boot *spec* and return the record.
 
     Args:
-        image: see ``Boot``, as for all others.
-        machine: see ``Boot``.
-        clock: see ``Boot``.
-        cmdline: see ``Boot``.
-        guest: the programs of ``Boot``, one or a list of them; "init" stands for none.
-        phases: see ``Boot``.
-        functions: see ``Boot``.
-        timeout_s: see ``Boot``.
-        on_phase: see ``Boot``.
-        files: see ``Boot``.
-        arguments: see ``Boot``.
-        spans: see ``Boot``.
+        spec: the boot.
+        on_phase: called with the name of each phase as it begins, if there are any.
 
     Raises:
         GuestFailed: the guest panicked, hung, printed nothing or failed; or QEMU died.
-        FlatbootError: QEMU or the compiler is missing or too old.
+        FlatbootError: QEMU or the compiler is missing or too old, or the kernel cannot be built.
         UsageError: the machine, a guest program or what is asked of the clock is not possible.
     """
-    listed = (guest,) if isinstance(guest, str) else tuple(guest)
-    programs = tuple(program for program in listed if program != "init")
-    wanted = Boot(
-        image,
-        machine,
-        clock,
-        cmdline,
-        programs,
-        phases,
-        functions,
-        timeout_s,
-        on_phase,
-        files or {},
-        tuple(arguments),
-        spans,
-    )
-    return run_coroutine(measure(wanted))
-
-
-async def measure(wanted: Boot) -> Record:
-    """Carry out one boot; ``boot`` says what it raises."""
     began = time.monotonic()
-    if wanted.functions and wanted.clock != "exact":
+    if spec.functions and spec.clock != "exact":
         raise UsageError("functions are counted on the exact clock only: take that one")
-    if wanted.spans and (wanted.clock != "exact" or wanted.functions):
+    if spec.spans and (spec.clock != "exact" or spec.functions):
         raise UsageError("calls are counted on the exact clock only, and without functions")
-    arch = arches.load(wanted.machine.arch)
-    kernel = boot_file(wanted.image, arch)
+    image, arch = spec.image, spec.arch
+    kernel = boot_file(image, arch)
     able = await qemu.capabilities(arch)
-    archive = initramfs.make(arch, wanted.programs, wanted.clock, wanted.files)
-    with guest_run.memory_file("initramfs", archive) as initrd:
-        guest = Guest(
-            arch=arch,
-            able=able,
-            machine=wanted.machine,
-            kernel=kernel,
-            cmdline=f"{arch.cmdline} {wanted.cmdline}".strip(),
-            initrd=initrd,
-            accelerator="tcg",
-            exact=wanted.clock == "exact",
-            timeout_s=wanted.timeout_s,
-            arguments=wanted.arguments,
-        )
-        if wanted.clock == "wall" and await kvm.works(guest):
+    with guest_run.memory_file("initramfs", spec.initramfs()) as initrd:
+        guest = Guest(spec, arch, able, kernel, initrd, "tcg")
+        if spec.clock == "wall" and await kvm.works(guest):
             guest = dataclasses.replace(guest, accelerator="kvm")
         notes = (
-            [f"further arguments of QEMU: {shlex.join(wanted.arguments)}"]
-            if wanted.arguments
-            else []
+            [f"further arguments of QEMU: {shlex.join(spec.arguments)}"] if spec.arguments else []
         )
-        tracking = _tracking(wanted, guest, notes) if wanted.phases else None
-        with _counting(wanted, guest, notes) as (guest, counts):
+        tracking = _tracking(guest, image.system_map, on_phase, notes) if spec.phases else None
+        with _counting(guest, image.system_map, notes) as (guest, counts):
             ended, marked = await _run_sound(guest, tracking, notes)
             counted = counts()
     log = _judged(ended, guest)
     to_init, ns_per_tick = _clocked(log, guest, time.monotonic() - began)
     broken = _breakdown(marked, guest, to_init, ns_per_tick) if marked else Breakdown([], [], [])
     notes += [f"other output fell into {path} as /init printed it" for path in log.torn]
-    image = wanted.image
     return Record(
         kernel=record.Kernel(
             base=image.base,
@@ -235,7 +105,7 @@ async def measure(wanted: Boot) -> Record:
         ),
         machine=_machine_record(guest),
         cmdline=guest.cmdline,
-        clock=wanted.clock,
+        clock=spec.clock,
         to_init=to_init,
         phases=broken.phases,
         calls=broken.calls,
@@ -252,25 +122,13 @@ async def measure(wanted: Boot) -> Record:
     )
 
 
-def boot_file(image: Image, arch: Arch) -> Path:
-    """Return what QEMU boots: beside the kernel's other files, or where its build left it.
-
-    Raises:
-        FlatbootError: there is no such file.
-    """
-    for name in (arch.boot_file, arch.image):
-        path = image.directory / name
-        if path.is_file() and path.name == arch.boot_file:
-            return path
-    raise FlatbootError(f"{image.directory} holds no {arch.boot_file} for {arch.name}: build it")
-
-
-def _tracking(wanted: Boot, guest: Guest, notes: list[str]) -> Tracking | None:
+def _tracking(
+    guest: Guest, system_map: Path, on_phase: Callable[[str], None], notes: list[str]
+) -> Tracking | None:
     """Return what following needs; None, and a note, where this kernel cannot be followed."""
     if guest.accelerator == "kvm":
         notes.append("KVM has too few breakpoints for marks, so there are no phases")
         return None
-    system_map = wanted.image.system_map
     if not system_map.is_file():
         notes.append(f"there is no {system_map}, so there are no phases")
         return None
@@ -280,7 +138,7 @@ def _tracking(wanted: Boot, guest: Guest, notes: list[str]) -> Tracking | None:
         specs = tuple(spec for spec in specs if not spec.calls)
         notes.append("initcalls one by one are seen on the exact clock only")
     init = entry_point(initramfs.compiled("init", guest.arch))
-    return Tracking(specs, marks.Symbols(system_map.read_text()), init, wanted.on_phase)
+    return Tracking(specs, marks.Symbols(system_map.read_text()), init, on_phase)
 
 
 @dataclass(frozen=True)
@@ -291,11 +149,11 @@ class _Counted:
 
 @contextlib.contextmanager
 def _counting(
-    wanted: Boot, guest: Guest, notes: list[str]
+    guest: Guest, system_map: Path, notes: list[str]
 ) -> Iterator[tuple[Guest, Callable[[], _Counted]]]:
     """Yield the guest as it is to be run, and what returns what was counted afterwards."""
-    system_map = wanted.image.system_map
-    what = "functions" if wanted.functions else "calls" if wanted.spans else ""
+    spec = guest.spec
+    what = "functions" if spec.functions else "calls" if spec.spans else ""
     if what and not system_map.is_file():
         notes.append(f"there is no {system_map}, so there are no {what}")
     if not what or not system_map.is_file():
@@ -304,7 +162,7 @@ def _counting(
     symbols = marks.Symbols(system_map.read_text())
     init = entry_point(initramfs.compiled("init", guest.arch))
     with guest_run.memory_file("counts") as out:
-        if wanted.functions:
+        if spec.functions:
             counting = Counting(functions.plugin(guest.able, "functions"), init, out)
         else:
             plugin = functions.plugin(guest.able, "spans")
@@ -315,7 +173,7 @@ def _counting(
             if not counts:
                 notes.append(f"QEMU's plugin did not see /init, so there are no {what}")
                 return _Counted()
-            if wanted.functions:
+            if spec.functions:
                 return _Counted(functions=functions.read(counts, symbols, guest.arch))
             return _Counted(spans=spans.read(counts, symbols))
 
@@ -366,13 +224,13 @@ def _judged(ended: Ended, guest: Guest) -> GuestLog:
     if ended.timed_out and not console.strip():
         raise GuestFailed(
             "silent",
-            f"the guest printed nothing in {guest.timeout_s:g} s: try --timeout or"
+            f"the guest printed nothing in {guest.spec.timeout_s:g} s: try --timeout or"
             ' --cmdline "ignore_loglevel"',
             console,
         )
     if ended.timed_out:
         raise GuestFailed(
-            "hang", f"the guest was not done in {guest.timeout_s:g} s: try --timeout", console
+            "hang", f"the guest was not done in {guest.spec.timeout_s:g} s: try --timeout", console
         )
     if not ended.reason:
         said = ended.errors.strip() or "it said nothing"

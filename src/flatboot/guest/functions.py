@@ -21,7 +21,8 @@ from flatboot.record.marks import Symbols
 
 #: The name of all that lies outside the kernel.
 FIRMWARE = "firmware"
-_SOURCES = Path(__file__).parent / "plugin"
+#: The folder of their sources.
+PLUGINS = Path(__file__).parent / "plugin"
 _FLAGS = ("-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror")
 # The first QEMU that refuses plugins of version 1.
 _VERSION_2_SINCE = 9
@@ -49,7 +50,7 @@ def plugin(able: Capabilities, name: str) -> Path:
     """
     version = 2 if int(able.version.partition(".")[0]) >= _VERSION_2_SINCE else 1
     flags = [*_FLAGS, f"-DAPI_VERSION={version}"]
-    return cprogram.compiled(f"plugin/{name}", "gcc", flags, _SOURCES / f"{name}.c")
+    return cprogram.compiled(f"plugin/{name}", "gcc", flags, PLUGINS / f"{name}.c")
 
 
 def read(counts: str, symbols: Symbols, arch: Arch) -> dict[str, int]:

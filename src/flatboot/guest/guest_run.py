@@ -16,6 +16,7 @@ from qemu.qmp import QMPClient, QMPError
 from flatboot.common.arches import Arch
 from flatboot.common.errors import FlatbootError
 from flatboot.guest import qemu
+from flatboot.guest.boot_spec import BootSpec
 from flatboot.guest.follow import CounterReader, Follower
 from flatboot.guest.gdbstub import GdbStub
 from flatboot.guest.machine import Machine
@@ -52,33 +53,40 @@ class Counting:
 
 @dataclass(frozen=True)
 class Guest:
-    """What is to be run.
+    """A boot as QEMU is to run it.
 
     Attributes:
-        arch: the architecture.
+        spec: the boot.
+        arch: its architecture.
         able: the QEMU that runs it.
-        machine: the machine.
         kernel: the file that QEMU boots.
-        cmdline: the whole kernel command line.
         initrd: open file of the initramfs.
         accelerator: "tcg" or "kvm".
-        exact: whether instructions are counted.
-        timeout_s: host seconds that a run may take.
         counting: how instructions are counted by a plugin; None if they are not.
-        arguments: further arguments of QEMU.
     """
 
+    spec: BootSpec
     arch: Arch
     able: qemu.Capabilities
-    machine: Machine
     kernel: Path
-    cmdline: str
     initrd: int
     accelerator: str
-    exact: bool
-    timeout_s: float
     counting: Counting | None = None
-    arguments: tuple[str, ...] = ()
+
+    @property
+    def machine(self) -> Machine:
+        """The machine."""
+        return self.spec.machine
+
+    @property
+    def cmdline(self) -> str:
+        """The whole kernel command line."""
+        return f"{self.arch.cmdline} {self.spec.cmdline}".strip()
+
+    @property
+    def exact(self) -> bool:
+        """Whether instructions are counted."""
+        return self.spec.clock == "exact"
 
 
 @dataclass(frozen=True)
@@ -159,7 +167,7 @@ async def run_again(guest: Guest, tracking: Tracking, log: int | None) -> Marked
     async with _followed(guest, tracking, again=True, log=log) as (running, marking):
         gone = asyncio.ensure_future(running.ended())
         await asyncio.wait(
-            (marking.task, gone), timeout=guest.timeout_s, return_when=asyncio.FIRST_COMPLETED
+            (marking.task, gone), timeout=guest.spec.timeout_s, return_when=asyncio.FIRST_COMPLETED
         )
         gone.cancel()
         return await _stopped(marking)
@@ -228,7 +236,7 @@ async def _outcome(guest: Guest, running: qemu.Qemu) -> Callable[[qemu.Qemu], En
     ended = asyncio.ensure_future(running.ended())
     panicked = asyncio.ensure_future(_panicked(running))
     try:
-        async with asyncio.timeout(guest.timeout_s):
+        async with asyncio.timeout(guest.spec.timeout_s):
             await asyncio.wait((ended, panicked), return_when=asyncio.FIRST_COMPLETED)
         reason = ended.result() if ended.done() else "panic"
     except TimeoutError:
@@ -291,4 +299,4 @@ def _command(guest: Guest, mode: str = "", log: int = -1) -> list[str]:
     command += qemu.machine_arguments(guest.arch, guest.machine, guest.able)
     command += ["-kernel", str(guest.kernel), "-append", guest.cmdline]
     command += ["-initrd", f"/proc/self/fd/{guest.initrd}"]
-    return [*command, *guest.arguments]
+    return [*command, *guest.spec.arguments]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from flatboot.common import arches, atomic, paths
 from flatboot.common.errors import FlatbootError
-from flatboot.guest import boot
+from flatboot.guest import boot_spec
 from flatboot.kernel.build import KernelImage
 from flatboot.kernel.own_kernel import OwnKernel
 
@@ -23,7 +23,7 @@ def files(image: AnyImage, arch: str) -> list[Path]:
     Raises:
         FlatbootError: there is nothing to boot.
     """
-    found = [boot.boot_file(image, arches.load(arch)), image.system_map]
+    found = [boot_spec.boot_file(image, arches.load(arch)), image.system_map]
     return [path for path in found if path.is_file()]
 
 

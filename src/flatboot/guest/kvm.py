@@ -12,6 +12,7 @@ from pathlib import Path
 from flatboot.common import atomic, paths
 from flatboot.common.errors import FlatbootError
 from flatboot.guest import guest_run, initramfs
+from flatboot.guest.boot_spec import BootSpec
 from flatboot.guest.guest_run import Guest
 from flatboot.guest.guestlog import parse
 from flatboot.guest.machine import machine
@@ -41,13 +42,11 @@ async def works(guest: Guest) -> bool:
     with guest_run.memory_file("probe", initramfs.make(guest.arch, (), "wall")) as initrd:
         probe = dataclasses.replace(
             guest,
-            machine=machine(guest.arch.name),
-            cmdline=guest.arch.cmdline,
-            arguments=(),
+            spec=BootSpec(
+                guest.spec.kernel, machine(guest.arch.name), clock="wall", timeout_s=LIMIT_S
+            ),
             initrd=initrd,
             accelerator="kvm",
-            exact=False,
-            timeout_s=LIMIT_S,
         )
         try:
             answer = parse((await guest_run.run(probe)).console).complete

@@ -6,13 +6,13 @@ import hashlib
 import json
 import re
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from flatboot.common import arches, atomic, disk, paths, progress
 from flatboot.common.arches import Arch
 from flatboot.common.errors import UsageError
-from flatboot.kernel import kconfig, layer, make, sources, tree
+from flatboot.kernel import bases, kconfig, layer, make, sources, tree
 from flatboot.kernel.kconfig import Config
 from flatboot.kernel.sources import Source
 
@@ -68,6 +68,20 @@ class KernelImage:
     def system_map(self) -> Path:
         """The symbol table, System.map."""
         return self.directory / "System.map"
+
+
+@dataclass(frozen=True)
+class KernelName:
+    """A kernel by its names, built when its image is asked for; see ``kernel`` for the fields."""
+
+    flavour: str
+    config: str
+    arch: str = "x86_64"
+    base: str = field(default_factory=bases.default)
+
+    def image(self) -> KernelImage:
+        """Return the image, building it first if the cache does not have it."""
+        return kernel(self.base, self.flavour, self.config, self.arch)
 
 
 @dataclass(frozen=True)

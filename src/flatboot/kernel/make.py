@@ -12,7 +12,9 @@ from flatboot.common import processes
 from flatboot.common.arches import Arch
 from flatboot.common.errors import FlatbootError
 
-_REPRODUCIBLE = {
+_FIXED = {
+    # ccache goes by what each file was made of the last time, and need not preprocess it.
+    "CCACHE_DEPEND": "1",
     "KBUILD_BUILD_TIMESTAMP": "Thu Jan  1 00:00:00 UTC 1970",
     "KBUILD_BUILD_USER": "flatboot",
     "KBUILD_BUILD_HOST": "localhost",
@@ -101,7 +103,7 @@ class Make:
             ],
             what=what,
             cwd=self.tree,
-            env=_REPRODUCIBLE,
+            env=_FIXED,
             without=_INHERITED,
             log=log,
             on_line=on_line,

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from flatboot.common.arches import Arch
 
-_TABLE = Path(__file__).parent / "marks.toml"
+#: The table.
+TABLE = Path(__file__).parent / "marks.toml"
 # GCC's names for a function that it changed but that still begins where it is called.
 _CLONE = re.compile(r"\.(isra|constprop)\.\d+$")
 
@@ -95,7 +96,7 @@ class Symbols:
 @functools.cache
 def table() -> tuple[MarkSpec, ...]:
     """Return the marks table."""
-    with _TABLE.open("rb") as file:
+    with TABLE.open("rb") as file:
         lines = tomllib.load(file)["marks"]
     return tuple(
         MarkSpec(

@@ -19,6 +19,7 @@ SCHEMA = 1
 _APPLICATION = 0x466C6174
 _MAGIC = b"SQLite format 3\0"
 _TABLES = f"""
+PRAGMA auto_vacuum = FULL;
 BEGIN IMMEDIATE;
 CREATE TABLE boots (
     boot INTEGER PRIMARY KEY,
@@ -63,6 +64,10 @@ COMMIT;
 """
 
 
+class Damaged(FlatbootError):
+    """A file that is no results file, or no longer one."""
+
+
 class Results:
     """An open results file; as a context manager it closes on exit.
 
@@ -81,8 +86,8 @@ class Results:
         """Open the results file *path*, or make it if it is missing and *create* says so.
 
         Raises:
-            FlatbootError: it is missing, cannot be read or made, is no results file, or a newer
-                flatboot wrote it.
+            FlatbootError: it is missing, cannot be read or made, or a newer flatboot wrote it.
+            Damaged: it is no results file.
         """
         if not path.exists() and not create:
             raise FlatbootError(f"there is no {path}: make it with flatboot sweep --output {path}")
@@ -161,6 +166,29 @@ class Results:
         with _explained(self.path), self._connection as connection:
             connection.execute("INSERT OR REPLACE INTO failures VALUES (?, ?)", (key, reason))
 
+    def find(self, key: str) -> Record | None:
+        """Return the record of *key*, or None.
+
+        Raises:
+            Damaged: the file or the record cannot be read.
+        """
+        with _explained(self.path):
+            row = self._connection.execute(
+                "SELECT record FROM boots WHERE key = ?", (key,)
+            ).fetchone()
+            return _parsed(row[0], key, self.path) if row else None
+
+    def prune(self, most: int) -> None:
+        """Forget all but the *most* records that were added last.
+
+        Raises:
+            FlatbootError: the file cannot be written.
+        """
+        with _explained(self.path), self._connection as connection:
+            connection.execute(
+                "DELETE FROM boots WHERE boot <= (SELECT max(boot) FROM boots) - ?", (most,)
+            )
+
     def keys(self) -> set[str]:
         """Return the keys of all records."""
         with _explained(self.path):
@@ -189,10 +217,7 @@ class Results:
             rows = self._connection.execute(
                 "SELECT key, record FROM boots ORDER BY boot"
             ).fetchall()
-            return {
-                key: record.parse(zlib.decompress(blob), f"boot {key} in {self.path}")
-                for key, blob in rows
-            }
+            return {key: _parsed(blob, key, self.path) for key, blob in rows}
 
 
 def read(paths: Sequence[Path]) -> list[Record]:
@@ -219,6 +244,10 @@ def read(paths: Sequence[Path]) -> list[Record]:
     return found
 
 
+def _parsed(blob: bytes, key: str, path: Path) -> Record:
+    return record.parse(zlib.decompress(blob), f"boot {key} in {path}")
+
+
 def _is_database(path: Path) -> bool:
     with contextlib.suppress(OSError), path.open("rb") as file:
         return file.read(len(_MAGIC)) == _MAGIC
@@ -231,7 +260,7 @@ def _prepare(connection: sqlite3.Connection, path: Path, create: bool) -> None:
     if _ours(connection, path):
         return
     if not create or connection.execute("SELECT 1 FROM sqlite_master").fetchone():
-        raise FlatbootError(f"{path} is not a results file of flatboot: name another file")
+        raise Damaged(f"{path} is not a results file of flatboot: name another file")
     try:
         connection.executescript(_TABLES)
     except sqlite3.OperationalError:
@@ -261,7 +290,9 @@ def _explained(path: Path) -> Iterator[None]:
     """Turn what SQLite or the file system says of *path* into one sentence."""
     try:
         yield
-    except (sqlite3.Error, zlib.error) as error:
+    except (sqlite3.OperationalError, sqlite3.InterfaceError) as error:
         raise FlatbootError(f"cannot use {path} as a results file: {error}") from error
+    except (sqlite3.Error, zlib.error) as error:
+        raise Damaged(f"cannot use {path} as a results file: {error}") from error
     except OSError as error:
         raise FlatbootError(f"cannot write {path}: {error.strerror}") from error

@@ -28,7 +28,8 @@ ARCHES = ("x86_64",)
 #: The caller of CPU callbacks, and the function that a new CPU begins with.
 CALLBACKS = "cpuhp_invoke_callback"
 STARTS = "start_secondary"
-_TABLE = Path(__file__).parent / "spans.toml"
+#: The table.
+TABLE = Path(__file__).parent / "spans.toml"
 _FIELDS = 9
 
 
@@ -54,7 +55,7 @@ class Callers:
 @functools.cache
 def table() -> Callers:
     """Return the table."""
-    with _TABLE.open("rb") as file:
+    with TABLE.open("rb") as file:
         data = tomllib.load(file)
     kinds = {name: row["kind"] for row in data["callers"] for name in row["functions"]}
     sleeping, each_cpu = (

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from guests import Ask
+from guests import asked
 
+from flatboot.guest.boot_spec import BootSpec
 from flatboot.record.record import Record
 
 #: QEMU's CPUs do not say that their clocks agree: each would measure its delay loop for a second.
@@ -16,10 +17,10 @@ WAIT = ("cpus wait", "cpus try")
 TRACE = "/sys/kernel/tracing/trace"
 
 
-def many_cpus(cmdline: str, *programs: str, **more: object) -> Ask:
+def many_cpus(cmdline: str, *programs: str, **more: object) -> BootSpec:
     """Return a boot of a machine with 8 CPUs, or as *more* has it."""
     ask = {"clock": "wall", "cpus": 8, "cmdline": f"{KNOWN_DELAY} {cmdline}".strip(), **more}
-    return Ask("flatboot", "2G", programs or WAIT, **ask)  # type: ignore[arg-type]
+    return asked("flatboot", "2G", programs or WAIT, **ask)  # type: ignore[arg-type]
 
 
 def cpus_of(text: str) -> set[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from guests import Ask, Guests
+from guests import Guests, asked
 
 #: The interpreter's dispatcher, and what it says of methods; events, and the calls of functions.
 METHODS = "acpi.debug_layer=0x40 acpi.debug_level=0x4"
@@ -13,7 +13,7 @@ CALLS = "acpi.debug_layer=0x4 acpi.debug_level=0x200000"
 
 def _said(guests: Guests, flavour: str, cmdline: str, pattern: str) -> list[str]:
     cmdline = f"{cmdline} ignore_loglevel log_buf_len=4M"
-    return re.findall(pattern, guests(Ask(flavour, "2G", cmdline=cmdline)).log)
+    return re.findall(pattern, guests(asked(flavour, "2G", cmdline=cmdline)).log)
 
 
 def test_methods_are_examined_before_they_first_run(guests: Guests) -> None:
@@ -39,7 +39,7 @@ def test_the_pm_timer_is_there_when_the_first_process_runs(guests: Guests) -> No
     """It is verified beside the rest of boot, which waits for that at its end."""
     show = "poke show sources /sys/devices/system/clocksource/clocksource0/available_clocksource"
     stock, ours = (
-        guests(Ask(flavour, "2G", (show,))).files["sources"].split()
+        guests(asked(flavour, "2G", (show,))).files["sources"].split()
         for flavour in ("stock", "flatboot")
     )
     assert "acpi_pm" in ours

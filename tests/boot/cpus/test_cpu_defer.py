@@ -17,8 +17,9 @@ from cpu_guests import (
     given_up,
     many_cpus,
 )
-from guests import Ask, Guests
+from guests import Guests, asked
 
+from flatboot.guest.boot_spec import BootSpec
 from flatboot.record import callbacks
 from flatboot.record.record import Record
 
@@ -246,7 +247,7 @@ NOTHING_TO_RUN = {
 STATES = "poke show states /sys/devices/system/cpu/hotplug/states"
 
 
-def failing(fault: str, *programs: str, **more: object) -> Ask:
+def failing(fault: str, *programs: str, **more: object) -> BootSpec:
     """Return a boot of the debug kernel, 8 CPUs of which boot brings up two, with *fault*."""
     programs = programs or ("cpus wait", "cpus raise", "cpus try", STATES)
     return many_cpus(f"cpuhp.defer=2 {fault}", *programs, config="debug", **more)
@@ -310,7 +311,7 @@ def test_every_state_may_fail(guests: Guests, part: int) -> None:
 def test_many_cpus_on_the_kernel_that_checks_itself(guests: Guests, nodes: int) -> None:
     """On the exact clock, so that no watchdog barks because the host is slow."""
     record = guests(
-        Ask(
+        asked(
             "flatboot",
             "4G",
             WAIT,

@@ -6,8 +6,9 @@ import re
 
 import pytest
 from cpu_guests import KNOWN_DELAY, THREADS, TRACE, WAIT, assert_usable, given_up, many_cpus
-from guests import Ask, Guests
+from guests import Guests, asked
 
+from flatboot.guest.boot_spec import BootSpec
 from flatboot.record.record import Record
 
 MODES = ["flat", "tree", "off"]
@@ -34,7 +35,7 @@ DESCRIBED = {
 }
 
 
-def witnessed(cmdline: str, cpus: int) -> Ask:
+def witnessed(cmdline: str, cpus: int) -> BootSpec:
     """Return a boot of the debug kernel in which CPUs of a group meet."""
     programs = ("cpus wait", "cpus try", *SEEN)
     return many_cpus(cmdline, *programs, config="debug", cpus=cpus)
@@ -135,7 +136,7 @@ def test_turned_off_it_costs_nothing(guests: Guests) -> None:
     """Nor does the rest of what stock does not have."""
     costs = [
         guests(
-            Ask(
+            asked(
                 flavour,
                 "2G",
                 clock="exact",
@@ -174,7 +175,7 @@ def test_cpus_are_described_as_on_stock(
     shown = [f"poke show {name} {CPUS}{path}" for name, path in DESCRIBED.items()]
     seen = [
         guests(
-            Ask(
+            asked(
                 flavour,
                 "2G",
                 (*away, *shown, "poke show cpuinfo /proc/cpuinfo"),

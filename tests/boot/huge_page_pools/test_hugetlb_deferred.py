@@ -14,12 +14,14 @@ from guests import (
     NODE_POOL,
     POOL_1G,
     POOL_2M,
-    Ask,
     Guests,
+    asked,
     results,
 )
 
 from flatboot.guest import borrowed
+from flatboot.guest.boot_spec import BootSpec
+from flatboot.kernel.build import KernelName
 from flatboot.record.record import Record
 
 HVO = "hugetlb_free_vmemmap=on"
@@ -31,6 +33,7 @@ NOISE_KB = 8192
 UNIT = 2
 #: Of what boot cannot have altogether, pages of 2 MiB that it may get more or fewer of than stock.
 FEW = 4
+_OURS = ("hugetlb_deferred=", "deferred_init=")
 DONE = "HugeTLB: all pages of boot are built"
 
 
@@ -39,16 +42,17 @@ def deferred(
     cmdline: str,
     *programs: str,
     mode: str = "lazy",
+    cpus: int = 2,
     nodes: int = 2,
     config: str = "debug",
-) -> Ask:
+) -> BootSpec:
     """Return the ask for a guest, each CPU on a node of its own, that builds pools later."""
-    return Ask(
+    return asked(
         "flatboot",
         memory,
         programs,
         mode,
-        cpus=2,
+        cpus=cpus,
         nodes=nodes,
         config=config,
         cmdline=f"hugetlb_deferred=on {cmdline}",
@@ -56,10 +60,12 @@ def deferred(
     )
 
 
-def on_stock(ask: Ask) -> Ask:
+def on_stock(ask: BootSpec) -> BootSpec:
     """Return the same on the stock kernel, which builds them at boot."""
-    cmdline = ask.cmdline.replace("hugetlb_deferred=on", "").strip()
-    return dataclasses.replace(ask, flavour="stock", mode=None, cmdline=cmdline)
+    assert isinstance(ask.kernel, KernelName)
+    words = [word for word in ask.cmdline.split() if not word.startswith(_OURS)]
+    kernel = dataclasses.replace(ask.kernel, flavour="stock")
+    return dataclasses.replace(ask, kernel=kernel, cmdline=" ".join(words))
 
 
 def unbuilt(record: Record, label: str) -> dict[str, int]:
@@ -269,8 +275,8 @@ def test_what_cannot_be_had_is_told(guests: Guests, pools: str, config: str) -> 
     With two CPUs the boots of either kernel differ by 20 pages: 40 MiB come from one node or the
     other.
     """
-    ask = deferred("2G", pools, "pool some 2m count:first map:50 touch:1", config=config)
-    ask = dataclasses.replace(ask, cpus=1)
+    pool = "pool some 2m count:first map:50 touch:1"
+    ask = deferred("2G", pools, pool, cpus=1, config=config)
     stock = guests(on_stock(ask))
     junk = dataclasses.replace(ask, cmdline=f"{ask.cmdline} hugetlb_deferred=junk")
     record = guests(junk)
@@ -303,10 +309,10 @@ def test_pools_are_built_at_boot_where_the_memory_map_is(guests: Guests) -> None
 def test_a_pool_costs_boot_hardly_anything(
     guests: Guests, size: str, pool: str, pages: int, hvo: str
 ) -> None:
-    plain = guests(Ask("flatboot", "64G", mode="lazy"))
+    plain = guests(asked("flatboot", "64G", mode="lazy"))
     cmdline = f"hugetlb_deferred=on {pool} {hvo}".strip()
     count = ("pool all 2m count:first",)
-    record = guests(Ask("flatboot", "64G", count, "lazy", cmdline=cmdline))
+    record = guests(asked("flatboot", "64G", count, "lazy", cmdline=cmdline))
     assert record.to_init <= 1.10 * plain.to_init
     assert results(record, "first.")[f"{size}.free"] == pages
     assert unbuilt(record, "first")[size] == pages

@@ -11,12 +11,13 @@ from guests import (
     NODE_POOL,
     POOL_1G,
     POOL_2M,
-    Ask,
     Guests,
+    asked,
     meminfo,
     results,
 )
 
+from flatboot.guest.boot_spec import BootSpec
 from flatboot.guest.machine import Node
 from flatboot.record.record import Record
 
@@ -34,7 +35,7 @@ def show(label: str, path: str) -> str:
     return f"poke show {label} {path}"
 
 
-def grown(flavour: str, cmdline: str = "", config: str = "debug") -> Ask:
+def grown(flavour: str, cmdline: str = "", config: str = "debug") -> BootSpec:
     """Return a boot that grows a pool in each way, and tells its pages by node.
 
     All memory of both nodes is not asked for: nothing is left for others then, on stock as well.
@@ -53,7 +54,7 @@ def grown(flavour: str, cmdline: str = "", config: str = "debug") -> Ask:
         f"grow none {POOL} 0",
         "poke show meminfo /proc/meminfo",
     ]
-    return Ask(
+    return asked(
         flavour,
         "4G",
         tuple(programs),
@@ -91,7 +92,7 @@ def test_progress_says_how_far_it_got(guests: Guests) -> None:
 
 def test_a_signal_ends_it_and_leaves_what_was_done(guests: Guests) -> None:
     record = guests(
-        Ask("flatboot", "64G", (f"grow stop pool {POOL} 30000 64",), cpus=2, clock="wall")
+        asked("flatboot", "64G", (f"grow stop pool {POOL} 30000 64",), cpus=2, clock="wall")
     )
     found = results(record, "pool.")
     assert 64 <= found["pages"] < 30000
@@ -109,7 +110,7 @@ def test_the_number_of_threads_can_be_set(guests: Guests) -> None:
             for step in (f"poke write {value} {THREADS} {value}", show(f"is{value}", THREADS))
         ),
     )
-    record = guests(Ask("flatboot", "1G", programs, cmdline="hugepage_alloc_threads=7"))
+    record = guests(asked("flatboot", "1G", programs, cmdline="hugepage_alloc_threads=7"))
     assert shown(record, "boot") == "7"
     assert [record.results[f"write.{value}"] for value in values] == [
         "ok",
@@ -126,7 +127,7 @@ def test_the_number_of_threads_can_be_set(guests: Guests) -> None:
 def test_a_bad_number_at_boot_is_named_and_left_out(guests: Guests, value: str) -> None:
     cmdline = f"hugepages=100 hugepage_alloc_threads={value}"
     record = guests(
-        Ask("flatboot", "1G", (show("is", THREADS), show("nr", HUGE_2M)), cmdline=cmdline)
+        asked("flatboot", "1G", (show("is", THREADS), show("nr", HUGE_2M)), cmdline=cmdline)
     )
     assert f"hugepage_alloc_threads={value} is neither auto nor a number" in record.console
     assert (shown(record, "is"), shown(record, "nr")) == ("auto", "100")
@@ -135,7 +136,7 @@ def test_a_bad_number_at_boot_is_named_and_left_out(guests: Guests, value: str) 
 def test_a_pool_of_boot_can_name_nodes(guests: Guests) -> None:
     nodes = [show(str(node), NODE_POOL.format(node=node) + "nr_hugepages") for node in (0, 1)]
     record = guests(
-        Ask(
+        asked(
             "flatboot",
             "4G",
             tuple(nodes),
@@ -171,7 +172,7 @@ def test_nodes_without_memory_or_cpus(guests: Guests, pools: str, mode: str, con
     )
     records = [
         guests(
-            Ask(
+            asked(
                 flavour,
                 "4G",
                 programs,
@@ -191,7 +192,7 @@ def test_nodes_without_memory_or_cpus(guests: Guests, pools: str, mode: str, con
         assert shown(records[1], "boot") == "0"
 
 
-def zeroing(cmdline: str) -> Ask:
+def zeroing(cmdline: str) -> BootSpec:
     programs = (
         show("before", UNZEROED),
         f"poke write some {UNZEROED} 200",
@@ -204,7 +205,7 @@ def zeroing(cmdline: str) -> Ask:
         f"poke write gigantic {UNZEROED_1G} 0",
         "zeroed touch big huge-1g 1024",
     )
-    return Ask(
+    return asked(
         "flatboot",
         "4G",
         programs,
@@ -233,6 +234,6 @@ def test_pages_are_zeroed_on_request(guests: Guests, cmdline: str) -> None:
 
 def test_zeroing_is_refused_where_frees_clear(guests: Guests) -> None:
     programs = (f"poke write all {UNZEROED} 0", "zeroed touch used huge-2m 64")
-    record = guests(Ask("flatboot", "1G", programs, cmdline="hugepages=100 init_on_free=1"))
+    record = guests(asked("flatboot", "1G", programs, cmdline="hugepages=100 init_on_free=1"))
     assert record.results["write.all"] == "EOPNOTSUPP"
     assert results(record, "used.")["bad_words"] == 0

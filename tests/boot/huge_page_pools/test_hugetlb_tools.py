@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from guests import Ask, Guests, assert_no_splat
+from guests import Guests, asked, assert_no_splat
 
 from flatboot.guest import borrowed
 
@@ -130,7 +130,7 @@ def said(guests: Guests, flavour: str, cmdline: str, folder: Path) -> str:
         files[name] = folder / name
         files[name].write_text(text)
     programs = ("bash /script", "poke show said /tmp/said")
-    ask = Ask(
+    ask = asked(
         flavour,
         "4G",
         programs,

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from flatboot.guest import boot
+from flatboot.guest.boot_spec import BootSpec
 from flatboot.guest.machine import machine, parse_nodes
-from flatboot.kernel import bases, build
-from flatboot.kernel.build import KernelImage
+from flatboot.kernel.build import KernelImage, KernelName
 from flatboot.record import phases
 from flatboot.record.record import Record, load
 
 MEMORY = "512M"
-PROGRAM = (sys.executable, "-c", "from flatboot.cli import main; main()")
+PROGRAM = (sys.executable, "-c", "from flatboot.cli.cli import main; main()")
 PHASES = {
     "firmware",
     "early memory set-up",
@@ -34,10 +34,12 @@ PHASES = {
 }
 
 
-@functools.cache
-def stock() -> KernelImage:
-    """Return the stock kernel with the bench config."""
-    return build.kernel(bases.default(), "stock", "bench")
+STOCK = KernelName("stock", "bench")
+
+
+def plain(**more: Any) -> BootSpec:
+    """Return a boot of the stock kernel with the bench config, and *more* of its fields."""
+    return BootSpec(STOCK, machine(memory=MEMORY), **more)
 
 
 def assert_whole(record: Record) -> None:
@@ -52,8 +54,8 @@ def assert_whole(record: Record) -> None:
 
 
 def test_looking_does_not_change_the_exact_clock() -> None:
-    bare = boot.boot(stock(), machine(memory=MEMORY))
-    again = boot.boot(stock(), machine(memory=MEMORY), phases=True)
+    bare = boot.boot(plain())
+    again = boot.boot(plain(phases=True))
     assert again.to_init == bare.to_init
     assert_whole(again)
     assert again.notes == []
@@ -66,7 +68,7 @@ def test_looking_does_not_change_the_exact_clock() -> None:
 
 
 def test_a_record_says_what_was_booted(tmp_path: Path) -> None:
-    record = boot.boot(stock(), machine(memory=MEMORY), cmdline="foo=bar")
+    record = boot.boot(plain(cmdline="foo=bar"))
     record.save(tmp_path / "a.json")
     assert load(tmp_path / "a.json") == record
     assert record.cmdline.endswith("foo=bar")
@@ -79,7 +81,7 @@ def test_a_record_says_what_was_booted(tmp_path: Path) -> None:
 
 def test_several_cpus_and_nodes() -> None:
     shape = machine(nodes=parse_nodes("512M:1,0:1,512M"))
-    record = boot.boot(stock(), shape, phases=True)
+    record = boot.boot(BootSpec(STOCK, shape, phases=True))
     assert_whole(record)
     assert record.phase("SMP init") > 1_000_000
     assert record.phase("unattributed") < record.to_init / 20
@@ -89,7 +91,7 @@ def test_several_cpus_and_nodes() -> None:
 
 
 def test_wall_clock() -> None:
-    record = boot.boot(stock(), machine(memory=MEMORY), clock="wall", phases=True)
+    record = boot.boot(plain(clock="wall", phases=True))
     assert record.unit == "ns"
     assert 10**8 < record.to_init < 120 * 10**9
     if record.machine.accelerator == "tcg":
@@ -98,7 +100,7 @@ def test_wall_clock() -> None:
 
 def test_panic() -> None:
     with pytest.raises(boot.GuestFailed, match=r"the guest panicked: .*root") as failure:
-        boot.boot(stock(), machine(memory=MEMORY), cmdline="rdinit=/none")
+        boot.boot(plain(cmdline="rdinit=/none"))
     assert failure.value.kind == "panic"
     assert "the end of its console" in str(failure.value)
 
@@ -106,14 +108,14 @@ def test_panic() -> None:
 def test_a_panic_that_hangs() -> None:
     began = time.monotonic()
     with pytest.raises(boot.GuestFailed) as failure:
-        boot.boot(stock(), machine(memory=MEMORY), cmdline="rdinit=/none panic=0", timeout_s=500)
+        boot.boot(plain(cmdline="rdinit=/none panic=0", timeout_s=500))
     assert failure.value.kind == "panic"
     assert time.monotonic() - began < 300
 
 
 def test_no_output() -> None:
     with pytest.raises(boot.GuestFailed, match=r"printed nothing in 0.2 s") as failure:
-        boot.boot(stock(), machine(memory=MEMORY), timeout_s=0.2)
+        boot.boot(plain(timeout_s=0.2))
     assert failure.value.kind == "silent"
 
 
@@ -127,7 +129,7 @@ def command_line(image: KernelImage, *more: str) -> subprocess.Popen[str]:
 
 
 def test_exit_status_and_console_of_a_guest_that_fails() -> None:
-    child = command_line(stock(), "--cmdline", "rdinit=/none")
+    child = command_line(STOCK.image(), "--cmdline", "rdinit=/none")
     _, errors = child.communicate(timeout=120)
     assert child.returncode == 1
     assert "the guest panicked" in errors
@@ -149,7 +151,7 @@ def qemus_of(parent: int) -> list[int]:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_no_qemu_is_left_behind(number: signal.Signals) -> None:
-    child = command_line(stock())
+    child = command_line(STOCK.image())
     started: list[int] = []
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
@@ -186,7 +188,7 @@ def alive(pid: int) -> bool:
 
 
 def test_environment_without_qemu(tmp_path: Path) -> None:
-    image = stock()
+    image = STOCK.image()
     environment = {**os.environ, "PATH": str(tmp_path)}
     done = subprocess.run(
         [*PROGRAM, "boot", "--kernel", str(image.directory)],

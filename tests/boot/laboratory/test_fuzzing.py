@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,6 +12,7 @@ from flatboot.campaign.fuzz import PASSED, Bench
 from flatboot.campaign.fuzz_draw import Case
 from flatboot.cli import fuzz_cli
 from flatboot.guest.machine import machine
+from flatboot.kernel.build import KernelName
 
 OUTPUT = Path("out/fuzz")
 #: First seeds of the short and of the long tests, and how many they try. Boots of the debug kernel
@@ -37,8 +37,8 @@ def test_two_hundred_random_boots(config: str) -> None:
     fuzz_cli.fuzz(boots=count, seed=first, one=None, config=config, output=OUTPUT)
 
 
-def test_a_guest_with_less_memory_than_it_should_have_is_found(kernels: Any) -> None:
-    bench = Bench(kernels, "users")
+def test_a_guest_with_less_memory_than_it_should_have_is_found() -> None:
+    bench = Bench(KernelName, "users")
     whole = bench.run(PLAIN)
     assert whole.verdict == PASSED, whole.problems
     less = bench.run(dataclasses.replace(PLAIN, parameters=("memmap=1M$300M",)))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
 from pathlib import Path
 
 from cluster import Cluster
 from flatboot.campaign import matrix, sweep
-from flatboot.kernel.build import KernelImage
+from flatboot.kernel.build import KernelName
 from flatboot.record import callbacks, results, spans
 from flatboot.record.results import Results
 
@@ -20,8 +19,8 @@ flavour = "stock"
 """
 
 
-def test_a_sweep_on_two_workers(tmp_path: Path, kernels: Callable[[str, str], KernelImage]) -> None:
-    image = kernels("stock", "bench")
+def test_a_sweep_on_two_workers(tmp_path: Path) -> None:
+    image = KernelName("stock", "bench").image()
     (tmp_path / "m.toml").write_text(MATRIX)
     jobs = sweep.plan(matrix.load(tmp_path / "m.toml"))
     file = tmp_path / "r.sqlite"

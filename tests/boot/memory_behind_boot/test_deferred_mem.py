@@ -7,9 +7,10 @@ import re
 from pathlib import Path
 
 import pytest
-from guests import ADDED_BY, BLOCKS, Ask, Guests, agent, meminfo, vmstat, zones
+from guests import ADDED_BY, BLOCKS, Guests, agent, asked, meminfo, vmstat, zones
 from monitors import monitor
 
+from flatboot.guest.boot_spec import BootSpec
 from flatboot.record.record import Record
 
 FILES = "/sys/kernel/deferred_mem_init/"
@@ -51,10 +52,10 @@ def said(record: Record) -> list[str]:
     return re.findall(r"\] deferred_mem: (.*)", record.log)
 
 
-def added(memory: str, cmdline: str, *programs: str, **more: object) -> Ask:
+def added(memory: str, cmdline: str, *programs: str, **more: object) -> BootSpec:
     """Return a boot of a machine with *memory*, of which mem=2G leaves 2 GiB."""
     ask = {"clock": "wall", "cmdline": f"mem=2G {cmdline}", **more}
-    return Ask("flatboot", memory, (*programs, *SHOW), **ask)  # type: ignore[arg-type]
+    return asked("flatboot", memory, (*programs, *SHOW), **ask)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +90,7 @@ def test_normal_memory_lies_below_movable_memory(guests: Guests) -> None:
 
 
 def test_off_hides_it(guests: Guests) -> None:
-    record = guests(Ask("flatboot", "4G", (), clock="wall", cmdline="mem=2G"))
+    record = guests(asked("flatboot", "4G", (), clock="wall", cmdline="mem=2G"))
     assert record.meminfo["MemTotal"] < 2 * 1024 * 1024
     assert not said(record)
 
@@ -98,7 +99,7 @@ def test_off_hides_it(guests: Guests) -> None:
 @pytest.mark.parametrize("limit", ["1900M", "2G", "2049M", "300M"])
 def test_a_cut_block_is_left_to_boot(guests: Guests, limit: str, config: str, arch: str) -> None:
     record = guests(
-        Ask(
+        asked(
             "flatboot",
             "4G",
             SHOW,
@@ -118,7 +119,7 @@ def test_a_cut_block_is_left_to_boot(guests: Guests, limit: str, config: str, ar
 @pytest.mark.parametrize(("config", "arch"), RARELY)
 def test_nothing_to_add(guests: Guests, config: str, arch: str) -> None:
     record = guests(
-        Ask(
+        asked(
             "flatboot",
             "4G",
             SHOW,
@@ -157,7 +158,7 @@ def test_junk_is_named_and_ignored(
 @pytest.mark.parametrize(("config", "arch"), RARELY)
 def test_a_mode_that_does_not_exist_is_off(guests: Guests, config: str, arch: str) -> None:
     record = guests(
-        Ask(
+        asked(
             "flatboot",
             "4G",
             (),
@@ -176,7 +177,7 @@ def test_a_mode_that_does_not_exist_is_off(guests: Guests, config: str, arch: st
 def test_a_limit_that_is_next_to_nothing_is_a_block(guests: Guests, limit: str, arch: str) -> None:
     """What is no size limits nothing on x86-64, and is nothing on arm64."""
     record = guests(
-        Ask(
+        asked(
             "flatboot",
             "2G",
             SHOW,
@@ -268,7 +269,7 @@ def test_bounce_buffers_are_those_of_the_whole_memory(guests: Guests, mode: str)
     The kernels for arm64 have no zone for such devices.
     """
     record = guests(
-        Ask(
+        asked(
             "flatboot",
             "6G",
             (AWAIT,) if mode != "off" else (),
@@ -289,7 +290,7 @@ ARM64 = [
 def test_arm64(guests: Guests, mode: str, programs: tuple[str, ...]) -> None:
     """Where mem= is a number of bytes, and no memory block has a probe file."""
     record = guests(
-        Ask(
+        asked(
             "flatboot",
             "12G",
             (*programs, *SHOW),
@@ -449,7 +450,7 @@ def test_memory_that_is_short_is_added_at_once(
 ) -> None:
     """Who needs more than boot has gets it, although the agent never comes."""
     record = guests(
-        Ask(
+        asked(
             "flatboot",
             "3G",
             ("latency 1800", *SHOW),
@@ -471,7 +472,7 @@ def test_allocations_that_fail(guests: Guests, times: int, missing: int, arch: s
     """What fails once is tried again; of what fails for good the log has each address."""
     end = "incomplete" if missing else "complete"
     record = guests(
-        Ask(
+        asked(
             "flatboot",
             "4G",
             (

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from guests import Ask
+from guests import asked
 
+from flatboot.guest.boot_spec import BootSpec
 from flatboot.record.record import Record
 
 #: Two nodes of 1 GiB with a CPU each. Boot takes what it needs from both ends of a node.
@@ -29,9 +30,9 @@ def lazy(
     cmdline: str = "",
     arguments: tuple[str, ...] = (),
     files: tuple[tuple[str, Path], ...] = (),
-) -> Ask:
+) -> BootSpec:
     """Return the ask for a debug guest on the wall clock, each CPU on a node of its own."""
-    return Ask(
+    return asked(
         "flatboot",
         memory,
         programs,

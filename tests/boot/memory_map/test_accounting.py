@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 import pytest
-from guests import Ask, Guests, free_pages, meminfo, zones
+from guests import Guests, asked, free_pages, meminfo, zones
 
 from flatboot.record.record import Record
 
@@ -63,8 +63,8 @@ def image_growth(ours: Record, stock: Record) -> int:
 
 
 def pair(guests: Guests, memory: str, nodes: int, mode: str) -> tuple[Record, Record]:
-    ours = guests(Ask("flatboot", memory, LOOK, mode, cpus=nodes, nodes=nodes))
-    stock = guests(Ask("stock", memory, LOOK, cpus=nodes, nodes=nodes))
+    ours = guests(asked("flatboot", memory, LOOK, mode, cpus=nodes, nodes=nodes))
+    stock = guests(asked("stock", memory, LOOK, cpus=nodes, nodes=nodes))
     return ours, stock
 
 
@@ -154,7 +154,7 @@ def test_it_is_available_to_cpus_that_come_up(guests: Guests) -> None:
     """On stock half of these find no memory for their ring buffer before all is initialised."""
     size = "poke show size /sys/kernel/tracing/per_cpu/cpu15/buffer_size_kb"
     record = guests(
-        Ask(
+        asked(
             "flatboot",
             "2G",
             (size,),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from guests import DEFERRED, Ask, Guests, meminfo
+from guests import DEFERRED, Guests, asked, meminfo
 
 #: Bitmaps of the tables that are zeroed on demand, and of the blocks, in kB.
 BITMAPS_KB = 128
@@ -17,7 +17,7 @@ LONG = pytest.mark.long
 @pytest.mark.parametrize("config", ["no-numa", "no-hotplug"])
 def test_lazy_without(guests: Guests, config: str) -> None:
     programs = (f"poke write all {DEFERRED}complete 1", f"poke show left {DEFERRED}remaining_kb")
-    record = guests(Ask("flatboot", "4G", programs, "lazy", config=config))
+    record = guests(asked("flatboot", "4G", programs, "lazy", config=config))
     assert record.meminfo["Deferred"] > 0
     assert record.results["write.all"] == "ok"
     assert record.files["left"].strip() == "0"
@@ -46,7 +46,7 @@ def test_arm64_pages_of_4_and_64_kib(
         "poke show after /proc/meminfo",
     )
     lazy, waited = (
-        guests(Ask("flatboot", memory, programs, mode, 2, 1, config, cmdline, arch="arm64"))
+        guests(asked("flatboot", memory, programs, mode, 2, 1, config, cmdline, arch="arm64"))
         for mode in ("lazy", "wait")
     )
     assert lazy.meminfo["Deferred"] > 0
@@ -59,7 +59,7 @@ def test_arm64_pages_of_4_and_64_kib(
 
 @LONG
 def test_features_configured_out(guests: Guests) -> None:
-    ours = guests(Ask("flatboot", "2G", mode="lazy", config="features-off"))
-    stock = guests(Ask("stock", "2G"))
+    ours = guests(asked("flatboot", "2G", mode="lazy", config="features-off"))
+    stock = guests(asked("stock", "2G"))
     assert "Deferred" not in ours.meminfo
     assert ours.to_init <= 1.001 * stock.to_init

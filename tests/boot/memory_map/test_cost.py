@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from guests import QUIET, Ask, Guests, results
+from guests import QUIET, Guests, asked, results
 
 FILLED = [("512M", 1, 1), ("512M", 2, 2)]
 #: With 16 CPUs, which take blocks of one zone at the same time, waiting for each other would show.
@@ -12,14 +12,14 @@ LONG_FILLED = [("2G", 1, 16), ("4G", 1, 1), ("4G", 2, 2), ("16G", 1, 1), ("16G",
 
 @pytest.mark.parametrize("memory", ["2G", "64G"])
 def test_waiting_costs_what_it_costs_on_stock(guests: Guests, memory: str) -> None:
-    stock = guests(Ask("stock", memory)).to_init
+    stock = guests(asked("stock", memory)).to_init
     for mode in (None, "wait"):
-        assert guests(Ask("flatboot", memory, mode=mode)).to_init <= stock * 1.005
+        assert guests(asked("flatboot", memory, mode=mode)).to_init <= stock * 1.005
 
 
 def page_init(guests: Guests) -> float:
     """Return the instructions that stock spends on a page of memory during boot."""
-    small, large = guests(Ask("stock", "2G")), guests(Ask("stock", "64G"))
+    small, large = guests(asked("stock", "2G")), guests(asked("stock", "64G"))
     pages = (large.machine.memory_bytes - small.machine.memory_bytes) // 4096
     return (large.to_init - small.to_init) / pages
 
@@ -28,8 +28,8 @@ def check_fill(guests: Guests, memory: str, nodes: int, cpus: int, size: str) ->
     fill = (*QUIET, f"fill {size} {cpus}")
     per_page = []
     for ask in (
-        Ask("stock", memory, fill, cpus=cpus, nodes=nodes),
-        Ask("flatboot", memory, fill, "lazy", cpus=cpus, nodes=nodes),
+        asked("stock", memory, fill, cpus=cpus, nodes=nodes),
+        asked("flatboot", memory, fill, "lazy", cpus=cpus, nodes=nodes),
     ):
         filled = results(guests(ask), "fill.")
         per_page.append(filled["touch_ticks"] / filled["pages"])

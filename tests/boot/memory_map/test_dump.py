@@ -5,19 +5,20 @@ from __future__ import annotations
 import re
 import struct
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
-from guests import ADDED_BY, Ask, Guests, agent, assert_no_splat, meminfo, zones
+from guests import ADDED_BY, Guests, agent, asked, assert_no_splat, meminfo, zones
 from vmcore import PAGE, Core
 
 from flatboot.common import arches
-from flatboot.guest import boot, borrowed, initramfs
+from flatboot.guest import borrowed, initramfs, stored
+from flatboot.guest.boot_spec import BootSpec
 from flatboot.guest.machine import machine
-from flatboot.kernel.build import KernelImage
+from flatboot.kernel.build import KernelImage, KernelName
 from flatboot.record.record import Record
 
 MEMORY = "2G"
@@ -81,8 +82,7 @@ class Stage:
 class Crashes:
     """Crashes what is asked for, each once."""
 
-    def __init__(self, kernels: Callable[[str, str], KernelImage], folder: Path) -> None:
-        self._kernels = kernels
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._dumps: dict[Crash, Dump] = {}
 
@@ -95,7 +95,6 @@ class Crashes:
         return self._dumps[crash]
 
     def _crash(self, crash: Crash, folder: Path) -> Dump:
-        image = self._kernels(crash.flavour, crash.config)
         wanted = machine(memory=MEMORY)
         disk = folder / "core"
         with disk.open("wb") as file:
@@ -107,26 +106,27 @@ class Crashes:
         mode = f"deferred_init={crash.mode}" if crash.mode else ""
         deferred = DEFERRED + crash.deferred if crash.deferred else ""
         copying = ["dump copy /proc/vmcore /dev/vda"]
-        record = boot.boot(
-            image,
+        spec = BootSpec(
+            KernelName(crash.flavour, crash.config),
             wanted,
-            clock="wall",
-            cmdline=f"crashkernel=256M {deferred or mode}".strip(),
-            guest=[
+            f"crashkernel=256M {deferred or mode}".strip(),
+            "wall",
+            (
                 *([*ADDED_BY[crash.deferred], ADDED] if crash.deferred else []),
                 f"dump keep {KEPT_MIB}",
                 f"dump log '{LOG_LINE}'",
                 load("-p", crash.load, f"{CRASH_CMDLINE} {mode}"),
                 "poke show before /proc/meminfo",
                 "dump crash",
-            ],
+            ),
+            (
+                *second_kernel(KernelName(crash.flavour, "users").image(), copying, folder).items(),
+                *agent(),
+            ),
+            tuple(arguments),
             timeout_s=_TIMEOUT_S,
-            files={
-                **second_kernel(self._kernels(crash.flavour, "users"), copying, folder),
-                **dict(agent()),
-            },
-            arguments=arguments,
         )
+        record = stored.boot(spec)
         before, after = re.split(r"^flatboot: panic=wanted\n", record.console, flags=re.MULTILINE)
         assert_no_splat(before)
         assert_no_splat(after[after.index("flatboot: mark=") :])
@@ -170,9 +170,9 @@ def stale_memory(file: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def crashes(
-    kernels: Callable[[str, str], KernelImage], tmp_path_factory: pytest.TempPathFactory
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Crashes:
-    return Crashes(kernels, tmp_path_factory.mktemp("crashes"))
+    return Crashes(tmp_path_factory.mktemp("crashes"))
 
 
 def filtered(dump: Dump, level: int) -> Core:
@@ -280,18 +280,16 @@ def test_a_lazy_kernel_is_dumped(crashes: Crashes) -> None:
     check_lazy(crashes(Crash("flatboot")))
 
 
-def test_loading_a_crash_kernel_leaves_the_rest_pending(
-    guests: Guests, kernels: Callable[[str, str], KernelImage], tmp_path: Path
-) -> None:
+def test_loading_a_crash_kernel_leaves_the_rest_pending(guests: Guests, tmp_path: Path) -> None:
     """It has to keep the threads of background mode out, but not to wait until they are done."""
     programs = (
         load("-p", "kexec_file_load", f"{CRASH_CMDLINE} deferred_init=lazy"),
         "poke show loaded /sys/kernel/kexec_crash_loaded",
         "poke show after /proc/meminfo",
     )
-    files = second_kernel(kernels("flatboot", "users"), [], tmp_path)
+    files = second_kernel(KernelName("flatboot", "users").image(), [], tmp_path)
     record = guests(
-        Ask(
+        asked(
             "flatboot",
             "64G",
             programs,
@@ -354,13 +352,11 @@ def test_memory_added_behind_boot_is_dumped(crashes: Crashes, mode: str, load: s
 @pytest.mark.parametrize("call", LOAD)
 @pytest.mark.parametrize("config", ["users", "debug"])
 @pytest.mark.parametrize("mode", ADDED_BY)
-def test_kexec_adds_the_memory_again(
-    kernels: Callable[[str, str], KernelImage], tmp_path: Path, mode: str, config: str, call: str
-) -> None:
+def test_kexec_adds_the_memory_again(tmp_path: Path, mode: str, config: str, call: str) -> None:
     """The next kernel finds what mem= hides from it, although this one had it all."""
     first = Stage(DEFERRED + mode, (*ADDED_BY[mode], ADDED))
     second = Stage(f"{DEFERRED}kernel", (ADDED, "poke show zones /proc/zoneinfo"))
-    record = chain(kernels("flatboot", config), tmp_path, call, MEMORY, first, second)
+    record = chain(KernelName("flatboot", config), tmp_path, call, MEMORY, first, second)
     assert record.results["await.added"] == "ok"
     # All of the second half but the last memory block, of which the firmware keeps a part.
     assert "deferred_mem: 896 MiB added in" in record.log
@@ -376,36 +372,31 @@ def test_kexec_adds_the_memory_again(
 @pytest.mark.parametrize("call", LOAD)
 @pytest.mark.parametrize("config", ["users", "debug"])
 @pytest.mark.parametrize("first", ["lazy", "wait"])
-def test_kexec_into_a_lazy_kernel(
-    kernels: Callable[[str, str], KernelImage], tmp_path: Path, first: str, config: str, call: str
-) -> None:
+def test_kexec_into_a_lazy_kernel(tmp_path: Path, first: str, config: str, call: str) -> None:
     stages = (
         Stage(f"deferred_init={first}", ("fill 4k 1",)),
         Stage("deferred_init=lazy", ("fill 4k 1", "poke drain flags /proc/kpageflags")),
     )
-    record = chain(kernels("flatboot", config), tmp_path, call, "1G", *stages)
+    record = chain(KernelName("flatboot", config), tmp_path, call, "1G", *stages)
     assert record.meminfo["Deferred"] > 0
     assert record.results["fill.bad_words"] == "0"
     assert record.results["fill.still_deferred"] == "0"
 
 
 def chain(
-    image: KernelImage, folder: Path, call: str, memory: str, first: Stage, second: Stage
+    kernel: KernelName, folder: Path, call: str, memory: str, first: Stage, second: Stage
 ) -> Record:
-    """Boot *image*, and boot it again by kexec; the record of the second boot."""
-    record = boot.boot(
-        image,
+    """Boot *kernel*, and boot it again by kexec; the record of the second boot."""
+    spec = BootSpec(
+        kernel,
         machine(memory=memory),
-        clock="wall",
-        cmdline=first.cmdline,
-        guest=[
-            *first.programs,
-            load("-l", call, f"{CMDLINE} {second.cmdline}"),
-            "kexec -e -x",
-        ],
+        first.cmdline,
+        "wall",
+        (*first.programs, load("-l", call, f"{CMDLINE} {second.cmdline}"), "kexec -e -x"),
+        (*second_kernel(kernel.image(), second.programs, folder).items(), *agent()),
         timeout_s=_TIMEOUT_S,
-        files={**second_kernel(image, second.programs, folder), **dict(agent())},
     )
+    record = stored.boot(spec)
     assert_no_splat(record.console)
     assert record.console.count("flatboot: mark=") == 2
     return record
@@ -415,7 +406,7 @@ def chain(
 @pytest.mark.parametrize("config", ["users", "debug"])
 def test_kcore_has_all_that_is_in_use(guests: Guests, config: str) -> None:
     programs = (f"dump keep {KEPT_MIB}", f"dump find {KEPT_MIB}", "poke show after /proc/meminfo")
-    record = guests(Ask("flatboot", MEMORY, programs, "lazy", config=config, clock="wall"))
+    record = guests(asked("flatboot", MEMORY, programs, "lazy", config=config, clock="wall"))
     for kind in KINDS:
         assert record.results[f"dump.found.{kind}"] == record.results[f"dump.kept.{kind}"]
     assert meminfo(record.files["after"])["Deferred"] > 0

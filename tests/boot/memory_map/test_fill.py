@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
-from guests import QUIET, Ask, Guests, results
+from guests import QUIET, Guests, asked, results
 
 from flatboot.record.record import Record
 
@@ -71,11 +69,11 @@ def fill_both(
 ) -> None:
     """Fill a guest, and one that waited: of stock, or of the same kernel for the debug config."""
     programs = (*QUIET, f"fill {size} {cpus}")
-    ours = Ask("flatboot", memory, programs, mode, cpus=cpus, nodes=nodes, config=config)
-    if config == "debug":
-        reference = dataclasses.replace(ours, mode="wait")
-    else:
-        reference = dataclasses.replace(ours, flavour="stock", mode=None)
+    other: tuple[str, str | None] = ("flatboot", "wait") if config == "debug" else ("stock", None)
+    ours, reference = (
+        asked(flavour, memory, programs, which, cpus=cpus, nodes=nodes, config=config)
+        for flavour, which in (("flatboot", mode), other)
+    )
     slack = (STEP[size] + BATCH) * cpus
     mine = check(guests(ours))
     compare(mine, check(guests(reference)), slack, LATE[size] * cpus)
@@ -96,7 +94,7 @@ def test_4g_two_nodes(guests: Guests, size: str) -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 def test_with_lists_and_boosts_as_they_are(guests: Guests, size: str) -> None:
-    check(guests(Ask("flatboot", "512M", (f"fill {size} 2",), "lazy", cpus=2, nodes=2)))
+    check(guests(asked("flatboot", "512M", (f"fill {size} 2",), "lazy", cpus=2, nodes=2)))
 
 
 @pytest.mark.parametrize("size", ONE_SIZE)
@@ -122,7 +120,7 @@ def test_matrix(guests: Guests, memory: str, nodes: int, cpus: int, size: str) -
 @pytest.mark.parametrize("memory", MEMORY)
 def test_debug_matrix(guests: Guests, memory: str, nodes: int, cpus: int, size: str) -> None:
     programs = (*QUIET, f"fill {size} {cpus} once")
-    fill = Ask("flatboot", memory, programs, "lazy", cpus, nodes, config="debug", clock="wall")
+    fill = asked("flatboot", memory, programs, "lazy", cpus, nodes, config="debug", clock="wall")
     assert check(guests(fill), once=True)["still_deferred"] == 0
 
 

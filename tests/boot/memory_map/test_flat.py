@@ -12,8 +12,8 @@ from guests import (
     DEFERRED,
     HUGE_2M,
     LAST_BLOCK,
-    Ask,
     Guests,
+    asked,
     free_pages,
     meminfo,
     results,
@@ -28,8 +28,8 @@ CONFIGS = [("bench", "4G", 1), ("debug", "4G", 2)]
 
 
 def test_a_terabyte_costs_hardly_more_than_two_gigabytes(guests: Guests) -> None:
-    small = guests(Ask("flatboot", "2G", mode="lazy"))
-    large = guests(Ask("flatboot", "1T", mode="lazy"))
+    small = guests(asked("flatboot", "2G", mode="lazy"))
+    large = guests(asked("flatboot", "1T", mode="lazy"))
     assert large.to_init <= 1.05 * small.to_init
     assert large.host_peak_bytes - small.host_peak_bytes <= 0.2e9
     assert large.meminfo["MemFree"] > 1000 << 20
@@ -37,8 +37,8 @@ def test_a_terabyte_costs_hardly_more_than_two_gigabytes(guests: Guests) -> None
 
 def test_sixteen_terabytes_boot_on_a_small_host(guests: Guests) -> None:
     """Firmware breaks the ACPI tables at this size, so both go without."""
-    small = guests(Ask("flatboot", "2G", mode="lazy", cmdline="acpi=off"))
-    large = guests(Ask("flatboot", "16T", mode="lazy", cmdline="acpi=off"))
+    small = guests(asked("flatboot", "2G", mode="lazy", cmdline="acpi=off"))
+    large = guests(asked("flatboot", "16T", mode="lazy", cmdline="acpi=off"))
     assert large.to_init <= 1.25 * small.to_init
     assert large.host_peak_bytes < 24e9
     assert large.meminfo["MemFree"] > 15000 << 20
@@ -48,15 +48,15 @@ def test_sixteen_terabytes_boot_on_a_small_host(guests: Guests) -> None:
 def test_64_gigabytes_on_arm64(guests: Guests, linear_map: str, most: float) -> None:
     """With rodata=noalias the linear map is made of blocks, else the CPU forces it into 4 KiB."""
     small, large = (
-        guests(Ask("flatboot", memory, mode="lazy", cmdline=linear_map, arch="arm64"))
+        guests(asked("flatboot", memory, mode="lazy", cmdline=linear_map, arch="arm64"))
         for memory in ("2G", "64G")
     )
     assert large.to_init <= most * small.to_init
 
 
 def test_background_starts_user_space_as_early(guests: Guests) -> None:
-    lazy = guests(Ask("flatboot", "16G", mode="lazy"))
-    background = guests(Ask("flatboot", "16G", mode="background"))
+    lazy = guests(asked("flatboot", "16G", mode="lazy"))
+    background = guests(asked("flatboot", "16G", mode="background"))
     assert background.to_init <= 1.05 * lazy.to_init
 
 
@@ -64,7 +64,7 @@ def test_background_leaves_the_first_process_its_cpu(guests: Guests) -> None:
     """A loop makes nearly as many turns beside it as after a boot that waited."""
     loop = ("share 2000",)
     waited, beside = (
-        results(guests(Ask("flatboot", "64G", loop, mode)), "share.")
+        results(guests(asked("flatboot", "64G", loop, mode)), "share.")
         for mode in ("wait", "background")
     )
     assert beside["deferred"] > 0
@@ -93,7 +93,7 @@ WAYS: dict[str, tuple[str | None, tuple[str, ...], Callable[[Record], int]]] = {
 def test_a_page_costs_at_most_twenty_instructions(guests: Guests, way: str) -> None:
     """Small maps are ready before /init, so that there is nothing behind boot to measure."""
     mode, programs, until = WAYS[way]
-    small, large = (guests(Ask("flatboot", memory, programs, mode)) for memory in ("32G", "64G"))
+    small, large = (guests(asked("flatboot", memory, programs, mode)) for memory in ("32G", "64G"))
     pages = (large.machine.memory_bytes - small.machine.memory_bytes) // 4096
     assert (until(large) - until(small)) / pages <= 20
 
@@ -102,7 +102,7 @@ def test_a_page_costs_at_most_twenty_instructions(guests: Guests, way: str) -> N
 def test_a_page_that_is_plugged_in_costs_at_most_twenty(guests: Guests, mode: str) -> None:
     small, large = (
         guests(
-            Ask(
+            asked(
                 "flatboot",
                 "2G",
                 (),
@@ -122,8 +122,8 @@ def test_a_page_that_is_plugged_in_costs_at_most_twenty(guests: Guests, mode: st
 
 def test_what_boot_keeps_for_itself_is_itemised(guests: Guests) -> None:
     """Bitmaps tell which part of the hash tables is zeroed: a bit for each 1 KiB."""
-    waited = guests(Ask("flatboot", "16G", mode="wait"))
-    lazy = guests(Ask("flatboot", "16G", mode="lazy"))
+    waited = guests(asked("flatboot", "16G", mode="wait"))
+    lazy = guests(asked("flatboot", "16G", mode="lazy"))
     tables_kb = 2 * (16 << 20) // 1024 + (64 << 10)
     assert 0 <= waited.meminfo["MemTotal"] - lazy.meminfo["MemTotal"] <= tables_kb // 8192 + 16
 
@@ -138,8 +138,8 @@ def test_memory_blocks_are_registered_behind_boot(
         f"poke show zones {BLOCKS}{LAST_BLOCK}/valid_zones",
         f"poke show state {BLOCKS}{LAST_BLOCK}/state",
     )
-    ours = guests(Ask("flatboot", memory, programs, "lazy", cpus=cpus, nodes=cpus, config=config))
-    stock = guests(Ask("stock", memory, programs, cpus=cpus, nodes=cpus))
+    ours = guests(asked("flatboot", memory, programs, "lazy", cpus=cpus, nodes=cpus, config=config))
+    stock = guests(asked("stock", memory, programs, cpus=cpus, nodes=cpus))
     assert ours.results["await.listed"] == "ok"
     assert ours.files["zones"] == stock.files["zones"]
     assert ours.files["state"].strip() == "online"
@@ -165,7 +165,7 @@ def test_who_lists_memory_blocks_finds_all(guests: Guests, tmp_path: Path) -> No
     programs = ("busybox sh /list",)
     listed = []
     for flavour, mode in (("stock", None), ("flatboot", "lazy")):
-        record = guests(Ask(flavour, "4098M", programs, mode, cpus=2, nodes=2, files=files))
+        record = guests(asked(flavour, "4098M", programs, mode, cpus=2, nodes=2, files=files))
         listed.append(re.findall(r"^(?:block|node\d) .*$", record.console, re.MULTILINE))
     assert listed[0] == listed[1]
     assert "block memory32 online none node0 node1" in listed[1]
@@ -183,7 +183,7 @@ def test_bad_pages_of_a_block_that_is_not_registered_are_counted(
         f"poke write offline {block} offline",
         f"poke write online {block} online",
     )
-    record = guests(Ask("flatboot", "4G", programs, "lazy", config=config))
+    record = guests(asked("flatboot", "4G", programs, "lazy", config=config))
     assert record.results["write.broken"] == record.results["write.offline"] == "ok"
     assert record.results["write.online"] == "EHWPOISON"
 
@@ -198,7 +198,7 @@ def test_memory_in_many_ranges_is_registered(guests: Guests) -> None:
         programs += [f"poke show {number} {folder}/memory{number}/state" for number in numbers]
     cmdline = f"init_on_free=1 memmap={holes}"
     record = guests(
-        Ask("flatboot", "8G", tuple(programs), "lazy", cpus=2, nodes=2, cmdline=cmdline)
+        asked("flatboot", "8G", tuple(programs), "lazy", cpus=2, nodes=2, cmdline=cmdline)
     )
     assert record.results["await.listed"] == "ok"
     for numbers in blocks.values():
@@ -221,7 +221,7 @@ def test_hugetlb_gives_back_memory_map_that_was_not_initialised(
         "poke show zones /proc/zoneinfo",
     )
     record = guests(
-        Ask(
+        asked(
             "flatboot",
             memory,
             programs,
@@ -252,6 +252,8 @@ def test_reading_all_page_flags_finds_the_memory_map_reserved(
         f"poke write all {DEFERRED}complete 1",
         "poke drain flags_again /proc/kpageflags",
     )
-    record = guests(Ask("flatboot", memory, programs, "lazy", cpus=cpus, nodes=cpus, config=config))
+    record = guests(
+        asked("flatboot", memory, programs, "lazy", cpus=cpus, nodes=cpus, config=config)
+    )
     assert record.results["drain.flags"] == record.results["drain.flags_again"]
     assert record.results["write.all"] == "ok"

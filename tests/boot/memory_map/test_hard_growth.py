@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from guests import BLOCKS, DEFERRED, HUGE_1G, HUGE_2M, Ask, Guests, meminfo, vmstat, zones
+from guests import BLOCKS, DEFERRED, HUGE_1G, HUGE_2M, Guests, asked, meminfo, vmstat, zones
+
+from flatboot.guest.boot_spec import BootSpec
 
 CONFIGS = [("bench", "4G", 1), ("debug", "1G", 2)]
 
 
-def ask(config: str, memory: str, cpus: int, *programs: str) -> Ask:
-    return Ask("flatboot", memory, programs, "lazy", cpus=cpus, nodes=cpus, config=config)
+def ask(config: str, memory: str, cpus: int, *programs: str) -> BootSpec:
+    return asked("flatboot", memory, programs, "lazy", cpus=cpus, nodes=cpus, config=config)
 
 
 @pytest.mark.parametrize(("config", "memory", "cpus"), CONFIGS)
@@ -45,7 +47,7 @@ def test_nearly_all_memory_as_huge_pages(guests: Guests) -> None:
         "poke show vmstat /proc/vmstat",
         f"poke write none {HUGE_2M} 0",
     )
-    ours = guests(Ask("flatboot", "2G", programs, "lazy"))
+    ours = guests(asked("flatboot", "2G", programs, "lazy"))
     assert ours.files["all"].strip() == "960"
     assert int(ours.files["remaining"]) <= 16 << 10
     assert vmstat(ours.files["vmstat"])["pageoutrun"] == 0
@@ -60,8 +62,8 @@ def test_gigantic_pages_from_memory_not_initialised(guests: Guests) -> None:
         f"poke write none {HUGE_1G} 0",
         f"poke show none {HUGE_1G}",
     )
-    ours = guests(Ask("flatboot", "8G", programs, "lazy"))
-    stock = guests(Ask("stock", "8G", programs[1:3]))
+    ours = guests(asked("flatboot", "8G", programs, "lazy"))
+    stock = guests(asked("stock", "8G", programs[1:3]))
     assert ours.files["some"] == stock.files["some"]
     assert ours.files["some"].strip() == "2"
     assert ours.files["none"].strip() == "0"
@@ -168,7 +170,7 @@ def test_completing_and_filling_at_the_same_time(
 @pytest.mark.parametrize("config", ["bench", "debug"])
 def test_filling_while_threads_work_in_the_background(guests: Guests, config: str) -> None:
     record = guests(
-        Ask("flatboot", "1G", ("fill thp 2",), "background", cpus=2, nodes=2, config=config)
+        asked("flatboot", "1G", ("fill thp 2",), "background", cpus=2, nodes=2, config=config)
     )
     assert record.results["fill.bad_words"] == "0"
     assert record.results["fill.still_deferred"] == "0"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from guests import BLOCKS, HUGE_2M, LAST_BLOCK, Ask, Guests
+from guests import BLOCKS, HUGE_2M, LAST_BLOCK, Guests, asked
 
 #: The kernel's own tracer, which keeps the longest time; one instruction, of any CPU, takes a
 #: nanosecond here.
@@ -34,7 +34,7 @@ LOADS = {
 @pytest.mark.parametrize("load", LOADS)
 def test_interrupts_are_off_for_a_moment_only(guests: Guests, load: str, cpus: int) -> None:
     programs = (*PROGRAMS, *(one.format(cpus=cpus) for one in LOADS[load]), *SHOWN)
-    record = guests(Ask("flatboot", "4G", programs, "lazy", cpus=cpus, config="irqs-off"))
+    record = guests(asked("flatboot", "4G", programs, "lazy", cpus=cpus, config="irqs-off"))
     assert record.results["write.tracer"] == record.results["write.reset"] == "ok"
     longest = int(record.files["longest"])
     assert longest > 0

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import pytest
 
-from flatboot.guest import boot, kernel_selftests
+from flatboot.guest import kernel_selftests, stored
+from flatboot.guest.boot_spec import BootSpec
 from flatboot.guest.machine import machine
-from flatboot.kernel.build import KernelImage
+from flatboot.kernel.build import KernelName
 from flatboot.record import splats
 from flatboot.record.record import Record
 
@@ -73,25 +73,25 @@ LUCK = {
 TEST_S, BOOT_S = 1800, 7200.0
 MEMORY = "4G"
 
-Kernels = Callable[[str, str], KernelImage]
 
-
-def run(kernels: Kernels, flavour: str, group: str, mode: str = "") -> Record:
+def run(flavour: str, group: str, mode: str = "") -> Record:
     """Boot the kernel of *flavour* and run the tests of *group*."""
-    image = kernels(flavour, "users")
+    kernel = KernelName(flavour, "users", base=BASE)
     folder = kernel_selftests.installed(BASE)
-    return boot.boot(
-        image,
-        machine(memory=MEMORY, cpus=2, nodes=2),
-        clock="wall",
-        cmdline=f"log_buf_len=8M {mode}".strip(),
-        guest=(
-            f"selftests {TEST_S} {' '.join(GROUPS[group])}",
-            "poke show printed /tmp/selftests",
-            "poke show meminfo /proc/meminfo",
-        ),
-        files=kernel_selftests.files(folder, image.dotconfig),
-        timeout_s=BOOT_S,
+    return stored.boot(
+        BootSpec(
+            kernel,
+            machine(memory=MEMORY, cpus=2, nodes=2),
+            f"log_buf_len=8M {mode}".strip(),
+            "wall",
+            (
+                f"selftests {TEST_S} {' '.join(GROUPS[group])}",
+                "poke show printed /tmp/selftests",
+                "poke show meminfo /proc/meminfo",
+            ),
+            tuple(kernel_selftests.files(folder, kernel.image().dotconfig).items()),
+            timeout_s=BOOT_S,
+        )
     )
 
 
@@ -104,19 +104,16 @@ def by_chance(name: str) -> bool:
     return any(re.search(pattern, name) for pattern in LUCK)
 
 
-def differences(
-    kernels: Kernels, group: str, both: str = "", mode: str = "deferred_init=lazy"
-) -> set[str]:
+def differences(group: str, both: str = "", mode: str = "deferred_init=lazy") -> set[str]:
     """Return in what a boot of each kernel differs: results, and what ours alone complains of.
 
     Args:
-        kernels: builds them.
         group: of GROUPS.
         both: parameters of both kernels.
         mode: parameters of ours besides.
     """
-    ours = run(kernels, "flatboot", group, f"{both} {mode}")
-    stock = run(kernels, "stock", group, both)
+    ours = run("flatboot", group, f"{both} {mode}")
+    stock = run("stock", group, both)
     assert ours.meminfo["Deferred"] > (1 << 20 if both else 2 << 20)
     wanted, found = (kernel_selftests.results(record.files["printed"]) for record in (stock, ours))
     assert len([name for name in wanted if name.startswith("selftests: ")]) >= len(GROUPS[group])
@@ -133,18 +130,18 @@ def differences(
     "group",
     [pytest.param(name, marks=[] if name == SHORT else pytest.mark.long) for name in GROUPS],
 )
-def test_same_results_as_stock(kernels: Kernels, group: str) -> None:
+def test_same_results_as_stock(group: str) -> None:
     """Some tests give up after a while, so what a second try does not show is luck."""
-    found = differences(kernels, group)
-    assert not found or not found & differences(kernels, group)
+    found = differences(group)
+    assert not found or not found & differences(group)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(8 * BOOT_S)
 @pytest.mark.parametrize("group", POOLS)
-def test_same_results_with_a_pool_that_is_not_built(kernels: Kernels, group: str) -> None:
-    found = differences(kernels, group, *POOLS[group])
-    assert not found or not found & differences(kernels, group, *POOLS[group])
+def test_same_results_with_a_pool_that_is_not_built(group: str) -> None:
+    found = differences(group, *POOLS[group])
+    assert not found or not found & differences(group, *POOLS[group])
 
 
 def test_every_test_is_run_or_known_not_to_be() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from guests import BLOCKS, LAST_BLOCK, Ask, Guests, results, vmstat
+from guests import BLOCKS, LAST_BLOCK, Guests, asked, results, vmstat
 
 #: A touch is slow from here on, as a power of two of instructions: a block of 1,024 struct pages is
 #: below, so that growth alone makes no touch slow and, as it has interrupts as the caller has them,
@@ -39,7 +39,7 @@ STEADY = (
 
 def test_who_reads_memory_steadily_finds_it_initialised(guests: Guests) -> None:
     """The thread has done it before, but for the first round and those that find the CPU busy."""
-    record = guests(Ask("flatboot", "4G", STEADY, "lazy"))
+    record = guests(asked("flatboot", "4G", STEADY, "lazy"))
     before, after = (vmstat(record.files[when]) for when in ("before", "vmstat"))
     by_demand, by_thread = (
         after[f"deferred_init_{who}"] - before[f"deferred_init_{who}"]
@@ -51,8 +51,8 @@ def test_who_reads_memory_steadily_finds_it_initialised(guests: Guests) -> None:
 
 def test_growth_makes_no_touch_slow(guests: Guests) -> None:
     """The slow touches of stock, which fill a CPU's list with 2,016 pages, are all there are."""
-    stock = results(guests(Ask("stock", "4G", PROGRAMS)), "latency.")
-    lazy = results(guests(Ask("flatboot", "4G", PROGRAMS, "lazy")), "latency.")
+    stock = results(guests(asked("stock", "4G", PROGRAMS)), "latency.")
+    lazy = results(guests(asked("flatboot", "4G", PROGRAMS, "lazy")), "latency.")
     assert lazy["pages"] == stock["pages"] == 3072 * 256
     assert max(lazy["left_out"], stock["left_out"]) <= stock["pages"] // RARE
     assert slow_touches(lazy, SLOW) <= slow_touches(stock, SLOW) + CHANCE
@@ -63,14 +63,14 @@ def test_growth_makes_no_touch_slow(guests: Guests) -> None:
 def test_no_touch_takes_long(guests: Guests, size: str, cpus: int) -> None:
     """With several CPUs a touch's instructions are those of all meanwhile."""
     programs = (PROGRAMS[0], f"latency 2048 {size} {cpus}")
-    touched = results(guests(Ask("flatboot", "4G", programs, "lazy", cpus=cpus)), "latency.")
+    touched = results(guests(asked("flatboot", "4G", programs, "lazy", cpus=cpus)), "latency.")
     assert 0 < touched["worst"] <= WORST
 
 
 def test_each_block_is_a_step_of_its_own(guests: Guests) -> None:
-    record = guests(Ask("flatboot", "4G", PROGRAMS, "lazy"))
+    record = guests(asked("flatboot", "4G", PROGRAMS, "lazy"))
     blocks = vmstat(record.files["vmstat"])["deferred_init_demand"] // 1024
-    stock = results(guests(Ask("stock", "4G", PROGRAMS)), "latency.")
+    stock = results(guests(asked("stock", "4G", PROGRAMS)), "latency.")
     steps = slow_touches(results(record, "latency."), SLOW - 1) - slow_touches(stock, SLOW - 1)
     assert blocks > 0
     assert abs(steps - blocks) <= blocks // 10

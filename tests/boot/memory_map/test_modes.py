@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from guests import DEFERRED, Ask, Guests, meminfo, vmstat, zones
+from guests import DEFERRED, Guests, asked, meminfo, vmstat, zones
 
 MODES = ["wait", "background", "lazy"]
 #: What an idle guest may take between two looks at it, in kB: one block of 4 MiB and one more.
@@ -27,18 +27,18 @@ CONFIGS = [("bench", "2G", 1, 1), ("debug", "512M", 2, 2)]
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_mode_boots_and_tells_itself(guests: Guests, mode: str) -> None:
-    record = guests(Ask("flatboot", "2G", mode=mode))
+    record = guests(asked("flatboot", "2G", mode=mode))
     assert record.files[DEFERRED + "mode"].strip() == mode
 
 
 def test_without_the_parameter_boot_waits(guests: Guests) -> None:
-    record = guests(Ask("flatboot", "2G"))
+    record = guests(asked("flatboot", "2G"))
     assert record.files[DEFERRED + "mode"].strip() == "wait"
     assert record.meminfo["Deferred"] == 0
 
 
 def test_waiting_leaves_nothing_deferred(guests: Guests) -> None:
-    record = guests(Ask("flatboot", "2G", mode="wait"))
+    record = guests(asked("flatboot", "2G", mode="wait"))
     assert record.meminfo["Deferred"] == 0
     assert record.files[DEFERRED + "remaining_kb"].strip() == "0"
     assert vmstat(record.files["/proc/vmstat"])["deferred_init_demand"] == 0
@@ -46,7 +46,7 @@ def test_waiting_leaves_nothing_deferred(guests: Guests) -> None:
 
 @pytest.mark.parametrize("mode", ["background", "lazy"])
 def test_boot_does_not_wait_and_all_counters_agree(guests: Guests, mode: str) -> None:
-    record = guests(Ask("flatboot", "4G", mode=mode))
+    record = guests(asked("flatboot", "4G", mode=mode))
     shown = record.meminfo["Deferred"]
     assert shown > 0
     in_zones = sum(zone.deferred for zone in zones(record.files["/proc/zoneinfo"]).values()) * 4
@@ -67,7 +67,7 @@ def test_boot_does_not_wait_and_all_counters_agree(guests: Guests, mode: str) ->
 def test_complete_finishes_the_rest(
     guests: Guests, mode: str, config: str, memory: str, cpus: int, nodes: int
 ) -> None:
-    ask = Ask("flatboot", memory, COMPLETE, mode, cpus=cpus, nodes=nodes, config=config)
+    ask = asked("flatboot", memory, COMPLETE, mode, cpus=cpus, nodes=nodes, config=config)
     record = guests(ask)
     results, files = record.results, record.files
     assert results["write.zero"] == "EINVAL"
@@ -86,7 +86,7 @@ def test_complete_finishes_the_rest(
 
 
 def test_every_deferred_page_is_initialised_once(guests: Guests) -> None:
-    record = guests(Ask("flatboot", "2G", COMPLETE, "lazy"))
+    record = guests(asked("flatboot", "2G", COMPLETE, "lazy"))
     said = next(line for line in record.log.splitlines() if "deferred pages initialised" in line)
     pages = int(said.split(" all ")[1].split()[0])
     events = vmstat(record.files["vmstat"])
@@ -94,7 +94,7 @@ def test_every_deferred_page_is_initialised_once(guests: Guests) -> None:
 
 
 def test_complete_loses_no_memory(guests: Guests) -> None:
-    record = guests(Ask("flatboot", "2G", COMPLETE, "lazy"))
+    record = guests(asked("flatboot", "2G", COMPLETE, "lazy"))
     after = meminfo(record.files["meminfo"])
     assert after["MemTotal"] == record.meminfo["MemTotal"]
     assert abs(after["MemFree"] - record.meminfo["MemFree"]) <= BLOCKS_KB / 4
@@ -115,7 +115,7 @@ def test_background_finishes_by_itself(
 ) -> None:
     programs = (f"poke await done {DEFERRED}complete 1", "poke show vmstat /proc/vmstat")
     record = guests(
-        Ask("flatboot", memory, programs, "background", cpus=cpus, nodes=nodes, config=config)
+        asked("flatboot", memory, programs, "background", cpus=cpus, nodes=nodes, config=config)
     )
     assert record.results["await.done"] == "ok"
     assert vmstat(record.files["vmstat"])["nr_deferred"] == 0
@@ -127,7 +127,7 @@ def test_lazy_leaves_an_idle_machine_alone(guests: Guests) -> None:
         f"poke await never {DEFERRED}complete 1",
         f"poke show later {DEFERRED}remaining_kb",
     )
-    record = guests(Ask("flatboot", "4G", programs, "lazy"))
+    record = guests(asked("flatboot", "4G", programs, "lazy"))
     assert record.results["await.never"] == "late"
     at_mark, later = int(record.files[DEFERRED + "remaining_kb"]), int(record.files["later"])
     assert 0 <= at_mark - later <= BLOCKS_KB
@@ -135,7 +135,7 @@ def test_lazy_leaves_an_idle_machine_alone(guests: Guests) -> None:
 
 @pytest.mark.parametrize("words", ["deferred_init=sometimes", "deferred_init=", "deferred_init"])
 def test_an_unknown_mode_is_named_and_boot_waits(guests: Guests, words: str) -> None:
-    record = guests(Ask("flatboot", "2G", cmdline=words))
+    record = guests(asked("flatboot", "2G", cmdline=words))
     assert record.files[DEFERRED + "mode"].strip() == "wait"
     assert record.meminfo["Deferred"] == 0
     warning = [line for line in record.log.splitlines() if "deferred_init: unknown mode" in line]
@@ -145,5 +145,5 @@ def test_an_unknown_mode_is_named_and_boot_waits(guests: Guests, words: str) -> 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_mode_boots_on_the_debug_config(guests: Guests, mode: str) -> None:
-    record = guests(Ask("flatboot", "512M", mode=mode, cpus=2, nodes=2, config="debug"))
+    record = guests(asked("flatboot", "512M", mode=mode, cpus=2, nodes=2, config="debug"))
     assert record.files[DEFERRED + "mode"].strip() == mode

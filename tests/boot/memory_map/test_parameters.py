@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
-from guests import DEBUG_CMDLINE, DEFERRED, Ask, Guests, assert_no_splat, meminfo
+from guests import DEFERRED, Guests, asked, meminfo
 
-from flatboot.guest import boot
-from flatboot.guest.machine import machine, parse_nodes
-from flatboot.kernel.build import KernelImage
+from flatboot.guest.machine import parse_nodes
 
 PARAMETERS = [
     "movablecore=1G",
@@ -42,7 +38,7 @@ BITMAPS_KB = 16
 def test_no_memory_is_lost(guests: Guests, parameters: str) -> None:
     lazy, waited = (
         guests(
-            Ask(
+            asked(
                 "flatboot",
                 "2G",
                 PROGRAMS,
@@ -70,7 +66,7 @@ def test_no_memory_is_lost(guests: Guests, parameters: str) -> None:
     [pytest.param(words, marks=[] if words in SHORT else pytest.mark.long) for words in PARAMETERS],
 )
 def test_the_debug_kernel_finds_nothing(guests: Guests, parameters: str) -> None:
-    ask = Ask(
+    ask = asked(
         "flatboot", "2G", PROGRAMS, "lazy", cpus=2, nodes=2, config="debug", cmdline=parameters
     )
     record = guests(ask)
@@ -80,14 +76,18 @@ def test_the_debug_kernel_finds_nothing(guests: Guests, parameters: str) -> None
 
 
 @pytest.mark.parametrize("mode", ["lazy", "wait"])
-def test_nodes_that_meet_inside_a_pageblock(
-    kernels: Callable[[str, str, str], KernelImage], mode: str
-) -> None:
+def test_nodes_that_meet_inside_a_pageblock(guests: Guests, mode: str) -> None:
     """The second node's pages are free before the first node has written the pageblock's start."""
-    record = boot.boot(
-        kernels("flatboot", "debug", "x86_64"),
-        machine(nodes=parse_nodes("769M:0,93M:0,4M:1")),
-        clock="wall",
-        cmdline=f"deferred_init={mode} movable_node {DEBUG_CMDLINE}",
+    nodes = parse_nodes("769M:0,93M:0,4M:1")
+    assert not isinstance(nodes, int)
+    guests(
+        asked(
+            "flatboot",
+            "2G",
+            mode=mode,
+            nodes=tuple(nodes),
+            config="debug",
+            cmdline="movable_node",
+            clock="wall",
+        )
     )
-    assert_no_splat(record.console)

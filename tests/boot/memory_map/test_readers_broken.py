@@ -7,9 +7,10 @@ with its map complete.
 from __future__ import annotations
 
 import pytest
-from guests import DEFERRED, Ask, Guests
+from guests import DEFERRED, Guests
 from readers import BEYOND, BLOCK, PENDING, PENDING_OF_NODE_1, answer, lazy
 
+from flatboot.guest.boot_spec import BootSpec
 from flatboot.record.record import Record
 
 HARD = "/sys/devices/system/memory/hard_offline_page"
@@ -46,7 +47,7 @@ def told(label: str, path: str, address: int, unit: int) -> str:
     return f"poke write {label} {path} {address // unit:#x}"
 
 
-def breaking(mode: str) -> Ask:
+def breaking(mode: str) -> BootSpec:
     """Return the ask for a guest in which free memory breaks in several ways."""
     programs = []
     for label, (path, address, unit) in {**FREE, **OTHER}.items():

@@ -6,7 +6,6 @@ The tests are named after the rows of docs/struct-page-readers.md.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from guests import DEFERRED, Guests, meminfo
@@ -14,6 +13,7 @@ from readers import PENDING, answer, lazy
 
 from flatboot.common import arches
 from flatboot.guest import borrowed, initramfs
+from flatboot.kernel.build import KernelName
 
 #: KASAN's shadow must fit into what is kept for the second kernel: low memory, any, each node.
 MEMORY = "4G"
@@ -46,13 +46,13 @@ def test_handing_over(guests: Guests) -> None:
     assert meminfo(record.files["after"])["MemTotal"] == record.meminfo["MemTotal"]
 
 
-def test_taking_over(guests: Guests, kernels: Any, tmp_path: Path) -> None:
+def test_taking_over(guests: Guests, tmp_path: Path) -> None:
     """The second kernel waits for its map, and says why."""
     initrd = tmp_path / "initrd"
     initrd.write_bytes(initramfs.make(arches.load("x86_64"), TELLS, "wall"))
     files = {
         **borrowed.files("kexec"),
-        "next/kernel": kernels("flatboot", "debug").image,
+        "next/kernel": KernelName("flatboot", "debug").image().image,
         "next/initrd": initrd,
     }
     record = guests(

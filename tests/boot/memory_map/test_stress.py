@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from guests import DEFERRED, Ask, Guests, free_pages, meminfo, vmstat
+from guests import DEFERRED, Guests, asked, free_pages, meminfo, vmstat
 
 from flatboot.guest import borrowed
 from flatboot.record.record import Record
@@ -95,7 +95,7 @@ def stress(
     )
     files = borrowed.files("bash", "busybox", "stress-ng") | {"etc/job": job}
     record = guests(
-        Ask(
+        asked(
             "flatboot",
             memory,
             programs,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from guests import HUGE_2M, Ask, Guests, results, vmstat
+from guests import HUGE_2M, Guests, asked, results, vmstat
 
 from flatboot.guest import borrowed
 from flatboot.record.record import Record
@@ -42,7 +42,7 @@ def touched(record: Record, way: str) -> dict[str, int]:
 def test_who_needs_zeroes_gets_pages_that_are(guests: Guests, arch: str) -> None:
     # By default single free pages among others in use are left alone, and taken first.
     programs = (f"poke write order {PREZERO}order 0", *touches(*WAYS))
-    record = guests(Ask("flatboot", "2G", programs, cmdline="prezero=on", arch=arch))
+    record = guests(asked("flatboot", "2G", programs, cmdline="prezero=on", arch=arch))
     for way in WAYS:
         found = touched(record, way)
         assert found["taken"] >= (1 - MISSED) * found["pages"], way
@@ -50,14 +50,14 @@ def test_who_needs_zeroes_gets_pages_that_are(guests: Guests, arch: str) -> None
 
 
 def test_all_that_is_free_becomes_zeroed(guests: Guests) -> None:
-    record = guests(Ask("flatboot", "2G", (*touches("4k"), WAIT), cmdline="prezero=on"))
+    record = guests(asked("flatboot", "2G", (*touches("4k"), WAIT), cmdline="prezero=on"))
     assert results(record, "zeroed.")["free"] >= 0.98 * results(record, "zeroed.")["all_free"]
 
 
 def test_off_costs_nothing(guests: Guests) -> None:
     programs = ("zeroed touch warm 4k 64", "zeroed touch 4k 4k 1024")
     stock, ours = (
-        touched(guests(Ask(flavour, "2G", programs)), "4k") for flavour in ("stock", "flatboot")
+        touched(guests(asked(flavour, "2G", programs)), "4k") for flavour in ("stock", "flatboot")
     )
     assert ours["ticks"] <= 1.002 * stock["ticks"]
     assert ours["taken"] == ours["missed"] == ours["zeroed"] == 0
@@ -65,8 +65,10 @@ def test_off_costs_nothing(guests: Guests) -> None:
 
 @pytest.mark.parametrize("way", ["4k", "thp"])
 def test_a_fault_on_a_zeroed_page_clears_nothing(guests: Guests, way: str) -> None:
-    stock = touched(guests(Ask("stock", "2G", touches(way, mib=512))), way)
-    ours = touched(guests(Ask("flatboot", "2G", touches(way, mib=512), cmdline="prezero=on")), way)
+    stock = touched(guests(asked("stock", "2G", touches(way, mib=512))), way)
+    ours = touched(
+        guests(asked("flatboot", "2G", touches(way, mib=512), cmdline="prezero=on")), way
+    )
     faults = stock["pages"] // {"4k": 1, "thp": 512}[way]
     # What keeps track of zeroed pages takes less than a third of what it saves.
     assert stock["ticks"] - ours["ticks"] >= 2 / 3 * CLEARING[way] * faults
@@ -82,7 +84,7 @@ def test_a_page_of_a_pool_is_zeroed_before_it_is_used(
     pool = "hugepagesz=1G hugepages=1" if way == "huge-1g" else "hugepagesz=2M hugepages=128"
     programs = touches(way, mib=1024 if way == "huge-1g" else 256)
     stock, ours = (
-        touched(guests(Ask(flavour, "6G", programs, cmdline=cmdline, arch=arch)), way)
+        touched(guests(asked(flavour, "6G", programs, cmdline=cmdline, arch=arch)), way)
         for flavour, cmdline in (("stock", pool), ("flatboot", f"{pool} prezero=on"))
     )
     assert ours["taken"] >= ours["pages"]
@@ -100,7 +102,7 @@ def test_the_pool_is_left_alone_if_that_is_wanted(guests: Guests) -> None:
         "zeroed touch with huge-2m 64",
         f"poke show pages {PREZERO}node0/hugetlb_pages",
     )
-    record = guests(Ask("flatboot", "2G", programs, cmdline="hugepagesz=2M hugepages=64"))
+    record = guests(asked("flatboot", "2G", programs, cmdline="hugepagesz=2M hugepages=64"))
     without, with_it = (touched(record, key) for key in ("without", "with"))
     assert without["taken"] <= MISSED * without["pages"]
     assert without["missed"] >= without["pages"]
@@ -119,7 +121,7 @@ def test_a_busy_machine_is_left_alone(guests: Guests, cpus: int) -> None:
         WAIT,
         "zeroed idle after 10",
     )
-    record = guests(Ask("flatboot", "2G", programs, cpus=cpus))
+    record = guests(asked("flatboot", "2G", programs, cpus=cpus))
     without, beside = (results(record, f"{key}.") for key in ("without", "beside"))
     assert without["cleared"] == 0
     assert beside["cleared"] > 0
@@ -145,7 +147,7 @@ def test_refused_where_free_pages_hold_something_else(
     )
     config, memory = DEBUG
     record = guests(
-        Ask("flatboot", memory, programs, config=config, cmdline=f"prezero=on {cmdline}")
+        asked("flatboot", memory, programs, config=config, cmdline=f"prezero=on {cmdline}")
     )
     assert f"prezero: off: {reason}" in record.console
     assert record.files["enabled"].strip() == "0"
@@ -157,7 +159,7 @@ def test_refused_where_free_pages_hold_something_else(
 def test_what_is_populated_is_faulted_in_by_batches(guests: Guests, way: str) -> None:
     programs = (f"zeroed touch {way} {way} 256", "poke show vmstat /proc/vmstat")
     record, without = (
-        guests(Ask("flatboot", "2G", programs, cmdline=cmdline))
+        guests(asked("flatboot", "2G", programs, cmdline=cmdline))
         for cmdline in ("", "anon_fault_ahead=off")
     )
     found, one_by_one = (touched(each, way) for each in (record, without))
@@ -192,7 +194,7 @@ def test_settings(guests: Guests) -> None:
         f"poke show node {PREZERO}node0/zeroed",
         "poke show vmstat /proc/vmstat",
     )
-    record = guests(Ask("flatboot", "2G", programs, cmdline="prezero=perhaps"))
+    record = guests(asked("flatboot", "2G", programs, cmdline="prezero=perhaps"))
     assert "prezero=perhaps: on and off are known" in record.console
     answers = {key: value for key, value in record.results.items() if key.startswith("write.")}
     refused = {key for key, value in answers.items() if value == "EINVAL"}
@@ -236,7 +238,7 @@ def test_nobody_gets_anything_but_zeroes(guests: Guests, cmdline: str) -> None:
         "poke show vmstat /proc/vmstat",
     )
     record = guests(
-        Ask(
+        asked(
             "flatboot",
             memory,
             programs,
@@ -278,7 +280,7 @@ def test_a_page_that_is_not_zero_is_found(guests: Guests, verify: int) -> None:
         "poke show vmstat /proc/vmstat",
     )
     cmdline = f"prezero=on prezero.verify={verify}"
-    ask = Ask("flatboot", memory, programs, config=config, clock="wall", cmdline=cmdline)
+    ask = asked("flatboot", memory, programs, config=config, clock="wall", cmdline=cmdline)
     record = guests.unjudged(ask)
     assert record.results["write.always"] == "ok"
     bad = results(record, "4k.")["bad_words"]
@@ -297,7 +299,7 @@ def test_a_stray_write_to_a_zeroed_page_is_found(guests: Guests) -> None:
     config, memory = DEBUG
     programs = (WAIT, "stray planted 16 5 0000:00:04.0", *touches("populate", mib=600)[1:])
     record = guests.unjudged(
-        Ask(
+        asked(
             "flatboot",
             memory,
             programs,
@@ -335,7 +337,7 @@ def test_zeroed_memory_goes_offline_and_into_huge_pages(guests: Guests) -> None:
         *touches(*WAYS, mib=64),
     )
     record = guests(
-        Ask(
+        asked(
             "flatboot",
             "2G",
             programs,
@@ -353,7 +355,7 @@ def test_zeroed_memory_goes_offline_and_into_huge_pages(guests: Guests) -> None:
 def test_memory_that_is_reported_free_is_not_touched(guests: Guests) -> None:
     programs = ("zeroed touch warm thp 256", "zeroed idle after 5", "poke show vmstat /proc/vmstat")
     record = guests(
-        Ask(
+        asked(
             "flatboot",
             "1G",
             programs,
@@ -376,7 +378,7 @@ def test_a_hibernated_machine_gets_zeroes(guests: Guests) -> None:
         "zeroed touch 4k 4k 128",
     )
     record = guests(
-        Ask(
+        asked(
             "flatboot",
             "1G",
             programs,
@@ -411,7 +413,7 @@ def test_memory_is_pinned_without_clearing(
     stock, ours = (
         touched(
             guests(
-                Ask(
+                asked(
                     flavour,
                     "2G",
                     programs,
@@ -457,7 +459,7 @@ def test_a_limit_holds_for_what_is_populated(guests: Guests, cmdline: str) -> No
     )
     files = borrowed.files("bash", "busybox")
     record = guests.unjudged(
-        Ask("flatboot", "2G", programs, cmdline=cmdline, files=tuple(files.items()))
+        asked("flatboot", "2G", programs, cmdline=cmdline, files=tuple(files.items()))
     )
     assert touched(record, "fits")["pages"] == 24 * 256
     assert "most.ticks" not in record.results

@@ -22,7 +22,8 @@ from flatboot.cli import bisect_cli
 from flatboot.common import host
 from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.common.processes import CommandFailed
-from flatboot.guest.boot import GuestFailed, Image
+from flatboot.guest.boot import GuestFailed
+from flatboot.guest.boot_spec import Image
 from flatboot.guest.machine import Machine, machine
 from flatboot.kernel.own_kernel import OwnKernel
 from flatboot.record.record import Phase, Record
@@ -258,7 +259,7 @@ def test_clone_is_made_anew_if_it_is_no_good(history: Callable[..., Path]) -> No
     assert numbers(search(bisection(tree, FakeLab()))) == {"8"}
     write(clone, {".git/index.lock": ""})
     (tree.parent / "state/state.json").unlink()
-    (tree.parent / "state/records").rename(tree.parent / "old")
+    (tree.parent / "state/records.sqlite").unlink()
     assert numbers(search(bisection(tree, FakeLab()))) == {"8"}
 
 

@@ -24,7 +24,7 @@ from flatboot.cli import cli, sweep_cli
 from flatboot.common import host
 from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.guest import qemu
-from flatboot.guest.boot import Boot
+from flatboot.guest.boot_spec import BootSpec
 from flatboot.record import results
 from flatboot.record.record import Record
 from flatboot.record.results import Results
@@ -140,7 +140,7 @@ def test_a_failure_stops_nothing_and_is_tried_again(tmp_path: Path) -> None:
     run(jobs, tmp_path / "r.sqlite")
     assert starts(notes).count("a-4G") == 2
 
-    async def well(boot: Boot) -> Record:
+    async def well(boot: BootSpec) -> Record:
         return boots.record("own", "4G", 7)
 
     assert len(run(jobs, tmp_path / "r.sqlite", well)) == 3
@@ -151,7 +151,7 @@ def test_a_failure_stops_nothing_and_is_tried_again(tmp_path: Path) -> None:
 def test_a_trace_that_is_not_there_is_a_failure(tmp_path: Path) -> None:
     jobs = sweeps.jobs(tmp_path, "a", memory=["2G", "4G"], trace=True)
 
-    async def traced(boot: Boot) -> Record:
+    async def traced(boot: BootSpec) -> Record:
         assert "trace_event=cpuhp:*" in boot.cmdline
         (program,) = boot.programs
         path = program.split()[-1]
@@ -191,7 +191,7 @@ def test_an_error_that_is_no_failed_boot_ends_the_sweep(tmp_path: Path) -> None:
     notes, cmdline = noting(tmp_path, "seconds=5")
     jobs = sweeps.jobs(tmp_path, "a", memory=["2G", "4G"], cmdline=cmdline)
 
-    async def broken(boot: Boot) -> Record:
+    async def broken(boot: BootSpec) -> Record:
         if boot.machine.memory_bytes < 3e9:
             raise ZeroDivisionError
         return await sweeps.measure(boot)

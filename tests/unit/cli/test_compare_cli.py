@@ -19,7 +19,8 @@ from flatboot.campaign.compare_boots import Named
 from flatboot.campaign.jobs import Job, Measure
 from flatboot.cli import cli, compare_cli
 from flatboot.common.errors import FlatbootError, UsageError
-from flatboot.guest.boot import Boot, GuestFailed
+from flatboot.guest.boot import GuestFailed
+from flatboot.guest.boot_spec import BootSpec
 from flatboot.record.record import Record
 from flatboot.record.results import Results
 
@@ -367,7 +368,7 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Named]:
 
 
 def booting(done: list[tuple[str, int]]) -> Measure:
-    async def measure(wanted: Boot) -> Record:
+    async def measure(wanted: BootSpec) -> Record:
         done.append((Path(wanted.image.base).name, wanted.machine.memory_bytes >> 30))
         record = boot(f"{wanted.machine.memory_bytes >> 30}G")
         kernel = dataclasses.replace(record.kernel, base=wanted.image.base)
@@ -392,7 +393,7 @@ def test_kernels_take_turns_and_are_not_booted_again(tmp_path: Path, built: list
 def test_a_boot_that_fails_leaves_nothing_to_compare_and_says_so(
     tmp_path: Path, built: list[Named]
 ) -> None:
-    async def panic(wanted: Boot) -> Record:
+    async def panic(wanted: BootSpec) -> Record:
         raise GuestFailed("panic", "the guest panicked: no memory", "")
 
     machines = {"memory": ["2G"], "cpus": [1], "clock": "exact"}

@@ -14,8 +14,9 @@ from flatboot.campaign import fuzz, fuzz_judge
 from flatboot.campaign.fuzz_draw import Case, draw
 from flatboot.cli import fuzz_cli
 from flatboot.common.errors import FlatbootError, UsageError
-from flatboot.guest import boot
+from flatboot.guest import stored
 from flatboot.guest.boot import GuestFailed
+from flatboot.guest.boot_spec import BootSpec
 from flatboot.kernel import build
 from flatboot.record.record import Record
 
@@ -33,8 +34,9 @@ class Boots:
         self.answer = answer
         self.done: list[tuple[Kernel, str]] = []
 
-    def __call__(self, image: Kernel, machine: object, **asked: Any) -> Record:
-        mode = next((w for w in asked["cmdline"].split() if w.startswith("deferred_init")), "")
+    def __call__(self, spec: BootSpec) -> Record:
+        image: Kernel = spec.kernel  # type: ignore[assignment]
+        mode = next((w for w in spec.cmdline.split() if w.startswith("deferred_init")), "")
         self.done.append((image, mode))
         return self.answer(image, mode)
 
@@ -45,7 +47,7 @@ def boots(monkeypatch: pytest.MonkeyPatch) -> Callable[[Answer], Boots]:
 
     def use(answer: Answer) -> Boots:
         made = Boots(answer)
-        monkeypatch.setattr(boot, "boot", made)
+        monkeypatch.setattr(stored, "boot", made)
         monkeypatch.setattr(build, "kernel", lambda base, flavour, config, arch: (flavour, config))
         monkeypatch.setattr(
             fuzz_judge, "judge", lambda case, ours, reference, witness: [witness] if witness else []

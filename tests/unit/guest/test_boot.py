@@ -14,6 +14,7 @@ from flatboot.cli import demo
 from flatboot.common import arches
 from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.guest import boot, guest_run, guestlog, qemu
+from flatboot.guest.boot_spec import BootSpec, Clock
 from flatboot.guest.guest_run import Ended
 from flatboot.guest.machine import machine
 from flatboot.kernel import own_kernel
@@ -91,7 +92,9 @@ def test_code_that_only_the_emulator_still_had_is_run_again(
         return ended(left.pop(0)), None
 
     monkeypatch.setattr(boot, "_run", run)
-    guest = dataclasses.replace(GUEST, exact=exact, machine=machine(cpus=cpus))
+    clock: Clock = "exact" if exact else "wall"
+    spec = dataclasses.replace(GUEST.spec, clock=clock, machine=machine(cpus=cpus))
+    guest = dataclasses.replace(GUEST, spec=spec)
     notes: list[str] = []
     last, _ = asyncio.run(boot._run_sound(guest, None, notes))
     assert len(consoles) - len(left) == runs
@@ -108,7 +111,7 @@ def test_a_panic_that_was_wanted_is_none() -> None:
 
 
 def test_a_counter_that_jumped_is_no_figure() -> None:
-    wall = dataclasses.replace(GUEST, exact=False)
+    wall = dataclasses.replace(GUEST, spec=dataclasses.replace(GUEST.spec, clock="wall"))
     log = guestlog.parse(f"flatboot: mark={3 * 10**9}\nflatboot: counter_hz=1000000000\n")
     assert boot._clocked(log, wall, 3.1) == (3 * 10**9, 1.0)
     with pytest.raises(FlatbootError, match=r"says 3\.0 s to /init and the whole run took 2\.9 s"):
@@ -188,7 +191,7 @@ def test_own_kernel(tmp_path: Path) -> None:
 
 def test_no_kernel_in_the_folder(tmp_path: Path) -> None:
     with pytest.raises(FlatbootError, match="holds no vmlinux for x86_64"):
-        boot.boot(own_kernel.find(tmp_path), machine())
+        boot.boot(BootSpec(own_kernel.find(tmp_path), machine()))
 
 
 @pytest.mark.parametrize(

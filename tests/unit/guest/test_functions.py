@@ -14,6 +14,7 @@ from boots import GUEST, record
 from flatboot.common import arches
 from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.guest import boot, functions, guest_run, qemu
+from flatboot.guest.boot_spec import BootSpec
 from flatboot.guest.functions import FIRMWARE, Difference
 from flatboot.guest.guest_run import Counting, Guest
 from flatboot.guest.machine import machine
@@ -109,14 +110,14 @@ def test_command_with_the_plugin() -> None:
 
 def test_only_on_the_exact_clock(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="functions are counted on the exact clock only"):
-        boot.boot(own_kernel.find(tmp_path), machine(), clock="wall", functions=True)
+        boot.boot(BootSpec(own_kernel.find(tmp_path), machine(), clock="wall", functions=True))
 
 
 def test_a_kernel_without_symbols_is_noted(tmp_path: Path) -> None:
     notes: list[str] = []
-    wanted = boot.Boot(own_kernel.find(tmp_path), machine(), functions=True)
-    with boot._counting(wanted, GUEST, notes) as (guest, counts):
-        assert guest is GUEST
+    wanted = dataclasses.replace(GUEST, spec=dataclasses.replace(GUEST.spec, functions=True))
+    with boot._counting(wanted, tmp_path / "System.map", notes) as (guest, counts):
+        assert guest is wanted
         assert counts().functions == {}
     assert notes == [f"there is no {tmp_path}/System.map, so there are no functions"]
 
@@ -124,8 +125,8 @@ def test_a_kernel_without_symbols_is_noted(tmp_path: Path) -> None:
 def test_counts_come_from_the_file_of_the_run(tmp_path: Path) -> None:
     (tmp_path / "System.map").write_text(SYSTEM_MAP)
     notes: list[str] = []
-    wanted = boot.Boot(own_kernel.find(tmp_path), machine(), functions=True)
-    with boot._counting(wanted, GUEST, notes) as (guest, counts):
+    wanted = dataclasses.replace(GUEST, spec=dataclasses.replace(GUEST.spec, functions=True))
+    with boot._counting(wanted, tmp_path / "System.map", notes) as (guest, counts):
         assert guest.counting is not None
         assert counts().functions == {}
         assert notes == ["QEMU's plugin did not see /init, so there are no functions"]

@@ -15,6 +15,7 @@ from boots import ABLE, GUEST, record
 
 from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.guest import boot, functions
+from flatboot.guest.boot_spec import BootSpec
 from flatboot.guest.machine import machine
 from flatboot.kernel import own_kernel
 from flatboot.record import spans
@@ -89,16 +90,16 @@ def test_the_plugin_is_compiled() -> None:
 def test_not_with_functions_and_on_the_exact_clock_only(tmp_path: Path) -> None:
     kernel = own_kernel.find(tmp_path)
     with pytest.raises(UsageError, match="calls are counted on the exact clock only"):
-        boot.boot(kernel, machine(), clock="wall", spans=True)
+        boot.boot(BootSpec(kernel, machine(), clock="wall", spans=True))
     with pytest.raises(UsageError, match="and without functions"):
-        boot.boot(kernel, machine(), functions=True, spans=True)
+        boot.boot(BootSpec(kernel, machine(), functions=True, spans=True))
 
 
 def test_counts_come_from_the_file_of_the_run(tmp_path: Path) -> None:
     (tmp_path / "System.map").write_text((DATA / "System.map").read_text())
     notes: list[str] = []
-    wanted = boot.Boot(own_kernel.find(tmp_path), machine(), spans=True)
-    with boot._counting(wanted, GUEST, notes) as (guest, counts):
+    wanted = dataclasses.replace(GUEST, spec=dataclasses.replace(GUEST.spec, spans=True))
+    with boot._counting(wanted, tmp_path / "System.map", notes) as (guest, counts):
         assert guest.counting is not None
         assert guest.counting.arguments == spans.arguments(SYMBOLS)
         Path(f"/proc/self/fd/{guest.counting.out}").write_text(COUNTS)

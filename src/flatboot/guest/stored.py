@@ -1,0 +1,90 @@
+"""Boots that are done once: what comes out the same again is taken from the store.
+
+On the exact clock a boot repeats, so the record of the same boot is the same evidence. Now and then
+one is done again all the same, and must agree. Boots on the wall clock are always done.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from flatboot.common import paths
+from flatboot.common.errors import FlatbootError
+from flatboot.common.processes import run_coroutine
+from flatboot.guest import boot as booting
+from flatboot.guest import qemu
+from flatboot.guest.boot import unseen
+from flatboot.guest.boot_spec import BootSpec
+from flatboot.record.record import Record
+from flatboot.record.store import Store
+
+#: One in so many boots that the store has is done again.
+AGAIN = 20
+#: How far two boots with one CPU may be apart, in instructions, and with several, as a share.
+AGREES, AGREES_CPUS = 100, 0.002
+
+
+@dataclass
+class Tally:
+    """How many boots this process did, and how many it took from the store."""
+
+    made: int = 0
+    taken: int = 0
+
+
+tally = Tally()
+
+
+def boot(
+    spec: BootSpec, on_phase: Callable[[str], None] = unseen, *, fresh: bool = False
+) -> Record:
+    """Return the record of the boot *spec*; ``measure`` says what it raises."""
+    return run_coroutine(measure(spec, on_phase, fresh=fresh))
+
+
+async def measure(
+    spec: BootSpec, on_phase: Callable[[str], None] = unseen, *, fresh: bool = False
+) -> Record:
+    """Return the record of the boot *spec*: from the store, or of a boot that is done now.
+
+    Args:
+        spec: the boot.
+        on_phase: called with the name of each phase as it begins, of a boot that is done.
+        fresh: whether to do it although the store has it.
+
+    Raises:
+        FlatbootError: as ``flatboot.guest.boot.measure`` does; or the boot was done again and came
+            out another way; or a newer flatboot wrote the store.
+    """
+    if not spec.repeats:
+        tally.made += 1
+        return await booting.measure(spec, on_phase)
+    key = spec.key(await qemu.capabilities(spec.arch))
+    store = Store(paths.cache() / "store.sqlite")
+    known = None if fresh else store.find(key)
+    if known is not None and random.randrange(AGAIN):
+        tally.taken += 1
+        return known
+    made = await booting.measure(spec, on_phase)
+    tally.made += 1
+    if known is not None:
+        _agree(known, made, spec)
+    store.add(key, made)
+    return made
+
+
+def _agree(known: Record, made: Record, spec: BootSpec) -> None:
+    """Check that a boot came out as it did before.
+
+    Raises:
+        FlatbootError: it did not.
+    """
+    few = AGREES if spec.machine.cpus == 1 else AGREES_CPUS * known.to_init
+    if abs(made.to_init - known.to_init) > few:
+        raise FlatbootError(
+            f"a boot of {known.kernel.flavour}, {known.kernel.config}, {spec.machine.title} took"
+            f" {made.to_init:,} instructions and {known.to_init:,} on {known.created}, where it"
+            " should repeat: find out why, or take the new one with --fresh"
+        )
