@@ -89,16 +89,26 @@ static enum {
 	CPU_GROUP_TREE,
 } cpu_group_mode __ro_after_init = CPU_GROUP_TREE;
 
-static int __init cpu_group_param(char *arg)
+/* Returns -EINVAL if it is no mode */
+static int __init cpu_group_mode_parse(const char *arg)
 {
 	if (arg && (!strcmp(arg, "on") || !strcmp(arg, "tree")))
-		cpu_group_mode = CPU_GROUP_TREE;
-	else if (arg && !strcmp(arg, "flat"))
-		cpu_group_mode = CPU_GROUP_FLAT;
-	else if (arg && !strcmp(arg, "off"))
-		cpu_group_mode = CPU_GROUP_OFF;
-	else
+		return CPU_GROUP_TREE;
+	if (arg && !strcmp(arg, "flat"))
+		return CPU_GROUP_FLAT;
+	if (arg && !strcmp(arg, "off"))
+		return CPU_GROUP_OFF;
+	return -EINVAL;
+}
+
+static int __init cpu_group_param(char *arg)
+{
+	int mode = cpu_group_mode_parse(arg);
+
+	if (mode < 0)
 		pr_warn("cpuhp.group=%s is none of on, flat, tree, off\n", arg ?: "");
+	else
+		cpu_group_mode = mode;
 	return 0;
 }
 early_param("cpuhp.group", cpu_group_param);
@@ -177,18 +187,25 @@ static BLOCKING_NOTIFIER_HEAD(cpu_group_makers);
 /* The directory that holds "deferred", to wake who polls it. */
 static struct device *cpu_group_dev;
 
+/* Returns an error, and leaves @cpus alone, if it is no number */
+static int __init cpu_group_defer_parse(const char *arg, unsigned int *cpus)
+{
+	return arg ? kstrtouint(arg, 0, cpus) : -EINVAL;
+}
+
 static int __init cpu_group_defer_param(char *arg)
 {
-	unsigned int cpus;
-
-	if (!arg || kstrtouint(arg, 0, &cpus)) {
+	if (cpu_group_defer_parse(arg, &cpu_group_defer))
 		pr_warn("cpuhp.defer=%s is not a number of CPUs: no CPU is deferred\n", arg ?: "");
-		return 0;
-	}
-	cpu_group_defer = cpus;
 	return 0;
 }
 early_param("cpuhp.defer", cpu_group_defer_param);
+
+/* Does boot leave some of @cpus for later if it brings up @defer of them? */
+static bool __init cpu_group_defers(unsigned int defer, unsigned int cpus)
+{
+	return defer && defer < cpus;
+}
 
 void cpu_group_prepare_begin(bool parallel)
 {
@@ -289,7 +306,7 @@ const struct cpumask * __init cpu_group_split(unsigned int *max_cpus)
 	unsigned int cpu, room = *max_cpus;
 
 	cpu_group_test_faults();
-	if (!cpu_group_defer || cpu_group_defer >= min(room, num_present_cpus()))
+	if (!cpu_group_defers(cpu_group_defer, min(room, num_present_cpus())))
 		return cpu_present_mask;
 
 	/*
@@ -730,3 +747,7 @@ static int __init cpu_group_sysfs_init(void)
 }
 device_initcall(cpu_group_sysfs_init);
 #endif /* CONFIG_SYSFS */
+
+#ifdef CONFIG_CPUHP_GROUP_KUNIT_TEST
+#include "cpu_group_kunit.c"
+#endif

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* KUnit tests of cpuhp_setup_state_parallel(): on all CPUs that are online in boot. */
+/*
+ * KUnit tests of cpuhp_setup_state_parallel(), on all CPUs that are online in boot,
+ * and of what cpuhp.group= and cpuhp.defer= take. Part of cpu_group.c.
+ */
 #include <kunit/test.h>
 #include <linux/atomic.h>
 #include <linux/cpu.h>
@@ -134,3 +137,79 @@ static struct kunit_suite cpu_group_test_suite = {
 };
 
 kunit_test_suite(cpu_group_test_suite);
+
+static void __init cpu_group_mode_test(struct kunit *test)
+{
+	static const struct {
+		const char *value;
+		int mode;
+	} modes[] = {
+		{ "on", CPU_GROUP_TREE },
+		{ "tree", CPU_GROUP_TREE },
+		{ "flat", CPU_GROUP_FLAT },
+		{ "off", CPU_GROUP_OFF },
+		{ "junk", -EINVAL },
+		{ "", -EINVAL },
+		{ NULL, -EINVAL },
+		{ "1", -EINVAL },
+		{ "0", -EINVAL },
+		{ "o", -EINVAL },
+		{ "trees", -EINVAL },
+		{ "Flat", -EINVAL },
+	};
+
+	for (int i = 0; i < ARRAY_SIZE(modes); i++)
+		KUNIT_EXPECT_EQ_MSG(test, cpu_group_mode_parse(modes[i].value), modes[i].mode,
+				    "cpuhp.group=%s", modes[i].value);
+}
+
+/* What is no number changes nothing; not all numbers defer some of eight CPUs. */
+static void __init cpu_group_defer_test(struct kunit *test)
+{
+	static const struct {
+		const char *value;
+		int err;
+		unsigned int cpus;
+		bool defers;
+	} numbers[] = {
+		{ "0", 0, 0, false },
+		{ "1", 0, 1, true },
+		{ "7", 0, 7, true },
+		{ "8", 0, 8, false },
+		{ "9", 0, 9, false },
+		{ "100", 0, 100, false },
+		{ "0x4", 0, 4, true },
+		{ "4294967295", 0, UINT_MAX, false },
+		{ "4294967296", -ERANGE },
+		{ "-1", -EINVAL },
+		{ "junk", -EINVAL },
+		{ "", -EINVAL },
+		{ NULL, -EINVAL },
+		{ "4x", -EINVAL },
+		{ "50%", -EINVAL },
+	};
+
+	for (int i = 0; i < ARRAY_SIZE(numbers); i++) {
+		unsigned int cpus = 0;
+
+		KUNIT_EXPECT_EQ_MSG(test, cpu_group_defer_parse(numbers[i].value, &cpus),
+				    numbers[i].err, "cpuhp.defer=%s", numbers[i].value);
+		KUNIT_EXPECT_EQ_MSG(test, cpus, numbers[i].cpus, "cpuhp.defer=%s",
+				    numbers[i].value);
+		KUNIT_EXPECT_EQ_MSG(test, cpu_group_defers(cpus, 8), numbers[i].defers,
+				    "cpuhp.defer=%s", numbers[i].value);
+	}
+}
+
+static struct kunit_case __refdata cpu_group_param_test_cases[] = {
+	KUNIT_CASE(cpu_group_mode_test),
+	KUNIT_CASE(cpu_group_defer_test),
+	{}
+};
+
+static struct kunit_suite __refdata cpu_group_param_test_suite = {
+	.name = "cpu_group_param",
+	.test_cases = cpu_group_param_test_cases,
+};
+
+kunit_test_init_section_suite(cpu_group_param_test_suite);

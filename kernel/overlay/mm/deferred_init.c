@@ -188,10 +188,16 @@ static unsigned long deferred_init_requests;
 static struct task_struct *deferred_init_task;
 static DECLARE_WAIT_QUEUE_HEAD(deferred_init_waitq);
 
+/* Returns -EINVAL if it is no mode */
+static int __init deferred_init_mode_parse(const char *str)
+{
+	return str ? match_string(deferred_init_modes, ARRAY_SIZE(deferred_init_modes), str)
+		   : -EINVAL;
+}
+
 static int __init deferred_init_param(char *str)
 {
-	int mode = str ? match_string(deferred_init_modes,
-				      ARRAY_SIZE(deferred_init_modes), str) : -EINVAL;
+	int mode = deferred_init_mode_parse(str);
 
 	if (mode < 0) {
 		pr_warn("unknown mode '%s', known are wait, background and lazy; using %s\n",

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * KUnit tests of the block states of the memory map on demand. Part of
- * deferred_init.c, whose static functions they call on maps of their own: no
- * struct page is touched.
+ * KUnit tests of the block states of the memory map on demand, and of what
+ * deferred_init= takes. Part of deferred_init.c, whose static functions they call
+ * on maps of their own: no struct page is touched.
  */
 #include <kunit/test.h>
 
@@ -186,3 +186,40 @@ static struct kunit_suite deferred_init_test_suite = {
 };
 
 kunit_test_suites(&deferred_init_test_suite);
+
+static void __init deferred_init_mode_test(struct kunit *test)
+{
+	static const struct {
+		const char *value;
+		int mode;
+	} modes[] = {
+		{ "wait", DEFERRED_MODE_WAIT },
+		{ "background", DEFERRED_MODE_BACKGROUND },
+		{ "lazy", DEFERRED_MODE_LAZY },
+		{ "sometimes", -EINVAL },
+		{ "", -EINVAL },
+		{ NULL, -EINVAL },
+		{ "laz", -EINVAL },
+		{ "lazyy", -EINVAL },
+		{ "Lazy", -EINVAL },
+		{ " lazy", -EINVAL },
+		{ "lazy,wait", -EINVAL },
+		{ "1", -EINVAL },
+	};
+
+	for (int i = 0; i < ARRAY_SIZE(modes); i++)
+		KUNIT_EXPECT_EQ_MSG(test, deferred_init_mode_parse(modes[i].value),
+				    modes[i].mode, "deferred_init=%s", modes[i].value);
+}
+
+static struct kunit_case __refdata deferred_init_param_test_cases[] = {
+	KUNIT_CASE(deferred_init_mode_test),
+	{}
+};
+
+static struct kunit_suite __refdata deferred_init_param_test_suite = {
+	.name = "deferred_init_param",
+	.test_cases = deferred_init_param_test_cases,
+};
+
+kunit_test_init_section_suite(deferred_init_param_test_suite);

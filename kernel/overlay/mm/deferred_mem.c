@@ -145,10 +145,16 @@ static struct deferred_mem_range *deferred_mem_end(void)
 	return deferred_mem_ranges + deferred_mem_nr_ranges;
 }
 
+/* Returns -EINVAL if it is no mode */
+static int __init deferred_mem_mode_parse(const char *str)
+{
+	return str ? match_string(deferred_mem_modes, ARRAY_SIZE(deferred_mem_modes), str)
+		   : -EINVAL;
+}
+
 static int __init deferred_mem_mode_param(char *str)
 {
-	int mode = str ? match_string(deferred_mem_modes, ARRAY_SIZE(deferred_mem_modes), str)
-		       : -EINVAL;
+	int mode = deferred_mem_mode_parse(str);
 
 	if (mode < 0) {
 		pr_err("deferred_mem.mode=%s: none of off, kernel, user and auto\n", str);
@@ -169,21 +175,33 @@ static int __init deferred_mem_timeout_param(char *str)
 }
 early_param("deferred_mem.timeout", deferred_mem_timeout_param);
 
-static int __init deferred_mem_share_param(const char *name, char *str,
-					   struct deferred_mem_share *share)
+/* Returns -EINVAL, and leaves @share alone, if it is neither a size nor 0% to 100% */
+static int __init deferred_mem_share_parse(const char *str, struct deferred_mem_share *share)
 {
-	char *end = str;
-	u64 value = str ? memparse(str, &end) : 0;
-	bool percent = end && *end == '%' && end > str && isdigit(end[-1]);
+	bool percent;
+	char *end;
+	u64 value;
 
-	if (!str || end == str || end[percent] || (percent && value > 100)) {
-		pr_err("deferred_mem.%s=%s: neither a size nor 0%% to 100%%\n", name, str);
+	if (!str)
 		return -EINVAL;
-	}
+	value = memparse(str, &end);
+	percent = *end == '%' && end > str && isdigit(end[-1]);
+	if (end == str || end[percent] || (percent && value > 100))
+		return -EINVAL;
 	share->value = value;
 	share->percent = percent;
 	share->given = true;
 	return 0;
+}
+
+static int __init deferred_mem_share_param(const char *name, char *str,
+					   struct deferred_mem_share *share)
+{
+	int ret = deferred_mem_share_parse(str, share);
+
+	if (ret)
+		pr_err("deferred_mem.%s=%s: neither a size nor 0%% to 100%%\n", name, str);
+	return ret;
 }
 
 static int __init deferred_mem_kernelcore_param(char *str)

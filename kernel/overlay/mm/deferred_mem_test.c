@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * KUnit tests of how deferred memory is cut into memory blocks and shared out between
- * zones. Part of deferred_mem.c: they run during boot, on its own ranges, and put them
- * back. Nothing is added.
+ * zones, and of what its parameters take. Part of deferred_mem.c: they run during boot,
+ * on its own ranges, and put them back. Nothing is added.
  */
 #include <kunit/test.h>
 #include <linux/bits.h>
@@ -126,11 +126,83 @@ static void __init deferred_mem_split_test(struct kunit *test)
 	}
 }
 
+static void __init deferred_mem_mode_test(struct kunit *test)
+{
+	static const struct {
+		const char *value;
+		int mode;
+	} modes[] = {
+		{ "off", DEFERRED_MEM_OFF },
+		{ "kernel", DEFERRED_MEM_KERNEL },
+		{ "user", DEFERRED_MEM_USER },
+		{ "auto", DEFERRED_MEM_AUTO },
+		{ "now", -EINVAL },
+		{ "on", -EINVAL },
+		{ "", -EINVAL },
+		{ NULL, -EINVAL },
+		{ "kern", -EINVAL },
+		{ "kernels", -EINVAL },
+		{ "Kernel", -EINVAL },
+		{ "1", -EINVAL },
+	};
+
+	for (int i = 0; i < ARRAY_SIZE(modes); i++)
+		KUNIT_EXPECT_EQ_MSG(test, deferred_mem_mode_parse(modes[i].value),
+				    modes[i].mode, "deferred_mem.mode=%s", modes[i].value);
+}
+
+/* What is neither a size nor a share changes nothing. */
+static void __init deferred_mem_share_test(struct kunit *test)
+{
+	static const struct {
+		const char *value;
+		struct deferred_mem_share share;
+	} shares[] = {
+		{ "5G", TEST_BYTES(5ULL << 30) },
+		{ "3m", TEST_BYTES(3ULL << 20) },
+		{ "0x1000", TEST_BYTES(4096) },
+		{ "0", TEST_BYTES(0) },
+		{ "101", TEST_BYTES(101) },
+		{ "0%", TEST_PERCENT(0) },
+		{ "50%", TEST_PERCENT(50) },
+		{ "100%", TEST_PERCENT(100) },
+		{ "101%" },
+		{ "110%" },
+		{ "-1%" },
+		{ "-1G" },
+		{ "lots" },
+		{ "" },
+		{ NULL },
+		{ "%" },
+		{ "50%%" },
+		{ "50 %" },
+		{ "50%G" },
+		{ "1G%" },
+		{ "1.5G" },
+		{ "1GB" },
+		{ "1G,50%" },
+	};
+
+	for (int i = 0; i < ARRAY_SIZE(shares); i++) {
+		const struct deferred_mem_share *wanted = &shares[i].share;
+		struct deferred_mem_share share = { };
+		int ret = deferred_mem_share_parse(shares[i].value, &share);
+
+		KUNIT_EXPECT_EQ_MSG(test, ret, wanted->given ? 0 : -EINVAL, "%s",
+				    shares[i].value);
+		KUNIT_EXPECT_EQ_MSG(test, share.given, wanted->given, "%s", shares[i].value);
+		KUNIT_EXPECT_EQ_MSG(test, share.percent, wanted->percent, "%s", shares[i].value);
+		KUNIT_EXPECT_EQ_MSG(test, share.value, wanted->value, "%s", shares[i].value);
+	}
+}
+
 static struct kunit_case __refdata deferred_mem_test_cases[] = {
 	KUNIT_CASE(deferred_mem_round_test),
 	KUNIT_CASE(deferred_mem_keep_test),
 	KUNIT_CASE(deferred_mem_keep_all_test),
 	KUNIT_CASE(deferred_mem_split_test),
+	KUNIT_CASE(deferred_mem_mode_test),
+	KUNIT_CASE(deferred_mem_share_test),
 	{}
 };
 
