@@ -1,70 +1,116 @@
-"""``flatboot test``: the project's own tests, unit tests first, then those that boot kernels."""
+"""``flatboot test``: the kernels, then the project's own tests, and what they came to."""
 
 from __future__ import annotations
 
 import datetime
 import json
+import os
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from flatboot.common import atomic, host, paths
+from flatboot.cli import selftest_mutants, selftest_plan
+from flatboot.common import atomic, host, paths, units
 from flatboot.common.errors import FlatbootError
 from flatboot.common.git import git
+from flatboot.guest import stored
 
 _FOLDERS = ("unit", "boot")
-_COUNTS = ("tests", "failures", "errors", "skipped")
-#: Exit statuses of pytest: all tests ran to their end, or there were none.
-_RAN, _NONE_COLLECTED = (0, 1), 5
+#: Exit statuses of pytest at which all tests ran to their end.
+_RAN = (0, 1)
+#: The kernels that the default tests boot, and what each is there for.
+_KERNELS = Path("tests") / "boot" / "kernels.toml"
+_PLUGIN = "flatboot.cli.selftest_tally"
 
 #: Host memory that the guests of one process of tests may take.
 _PROCESS_BYTES = 4 << 30
 
 
 def test(
+    unit: Annotated[bool, typer.Option("--unit", help="No kernel, no boot: two minutes.")] = False,
+    arm64: Annotated[bool, typer.Option(help="Also the arm64 kernel and its boots.")] = True,
     long: Annotated[
         bool, typer.Option("--long", help="Also what takes longer; the result goes to bench/.")
     ] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Boot also what the store of records has.")
+    ] = False,
+    mutants: Annotated[
+        bool, typer.Option("--mutants", help="See which test catches each of tests/mutants/.")
+    ] = False,
     keyword: Annotated[
-        str | None, typer.Option("-k", help="Only tests whose names match the expression.")
+        str | None, typer.Option("-k", help="Only tests (or mutants) whose names match.")
     ] = None,
     pytest_arguments: Annotated[
         list[str] | None, typer.Argument(help="Further arguments for pytest, after --.")
     ] = None,
 ) -> None:
-    """Run the tests, a file on each core: unit tests, then boot tests."""
+    """Build the kernels, then run the tests: unit tests first, then those that boot."""
     root = paths.repo()
-    selection = [] if long else ["-m", "not long"]
-    if keyword is not None:
-        selection += ["-k", keyword]
-    folders = [str(Path("tests") / name) for name in _FOLDERS if (root / "tests" / name).is_dir()]
-    with tempfile.TemporaryDirectory(prefix="flatboot-test-") as scratch:
-        report = Path(scratch) / "report.xml"
-        command = [sys.executable, "-m", "pytest", f"--junitxml={report}", *_spread(), *selection]
-        status = _run([*command, *(pytest_arguments or ()), *folders], root)
-        if long and status in _RAN:
-            _keep(report, root / "bench" / "long-test.json", root, selection)
-    if status == _NONE_COLLECTED:
+    if mutants:
+        selftest_mutants.run(root, keyword)
+        return
+    began = time.monotonic()
+    marks = [] if long else ["-m", "not long"]
+    words = [f"({keyword})"] if keyword else []
+    words += [] if arm64 else ["not arm64"]
+    selection = [*marks, *(["-k", " and ".join(words)] if words else [])]
+    wanted = _FOLDERS[:1] if unit else _FOLDERS
+    folders = [str(Path("tests") / name) for name in wanted if (root / "tests" / name).is_dir()]
+    tests = selftest_plan.collect(root, selection, folders)
+    if not tests:
         raise FlatbootError("no test was collected in tests/: check -k and the arguments")
+    # A few tests by name build what they need.
+    all_boots = not unit and keyword is None
+    kernels = selftest_plan.kernels(root / _KERNELS) if all_boots else []
+    kernels = [kernel for kernel in kernels if arm64 or kernel.name.arch != "arm64"]
+    processes = max(1, min(host.cores(), host.available_memory() // _PROCESS_BYTES))
+    for line in selftest_plan.lines(tests, kernels, processes):
+        _say(line)
+    missing = [kernel for kernel in kernels if kernel.missing]
+    for number, kernel in enumerate(missing, 1):
+        _say(f"kernel {number} of {len(missing)}: {kernel.title}")
+        kernel.name.image()
+    with tempfile.TemporaryDirectory(prefix="flatboot-test-") as scratch:
+        report, tally = Path(scratch) / "report.xml", Path(scratch) / "tally.json"
+        command = [sys.executable, "-m", "pytest", f"--junitxml={report}", "-p", _PLUGIN]
+        command += [f"--tally={tally}", f"--numprocesses={processes}", "--dist=worksteal"]
+        command += ["-o", "console_output_style=count", *selection]
+        status = _run([*command, *(pytest_arguments or ()), *folders], root, fresh)
+        if status in _RAN:
+            counts, done = _counts(report), json.loads(tally.read_text())
+            selftest_plan.remember(done["seconds"])
+            if long:
+                _keep(counts, root / "bench" / "long-test.json", root, selection)
+            _say(_sum(counts, done, len(missing), time.monotonic() - began))
     if status != 0:
         raise typer.Exit(status)
 
 
-def _spread() -> list[str]:
-    """Have each core work at a file, as memory allows; the tests of one file share boots."""
-    processes = max(1, min(host.cores(), host.available_memory() // _PROCESS_BYTES))
-    return [f"--numprocesses={processes}", "--dist=loadfile", "--no-loadscope-reorder"]
+def _say(line: str) -> None:
+    print(f"flatboot: {line}", flush=True)
 
 
-def _run(command: list[str], root: Path) -> int:
+def _sum(counts: dict[str, float], done: dict[str, int], built: int, seconds: float) -> str:
+    """Return what a run came to, as one line."""
+    tests = f"{counts['passed']:,.0f} tests passed, {counts['failed']:.0f} failed"
+    tests += f", {counts['skipped']:.0f} skipped"
+    boots = f"{units.many(done['made'], 'boot')} made, {done['taken']} taken from the store"
+    kernels = f"{units.many(built + done['built'], 'kernel')} built"
+    return f"{tests}; {boots}; {kernels}; {seconds / 60:.1f} minutes"
+
+
+def _run(command: list[str], root: Path, fresh: bool) -> int:
     """Return the exit status of pytest, which hears of Ctrl-C by itself and cleans up after it."""
-    with subprocess.Popen(command, cwd=root) as child:
+    environment = {**os.environ, **({stored.FRESH: "1"} if fresh else {})}
+    with subprocess.Popen(command, cwd=root, env=environment) as child:
         while True:
             try:
                 return child.wait()
@@ -76,19 +122,27 @@ def _run(command: list[str], root: Path) -> int:
                 raise
 
 
-def _keep(report: Path, kept: Path, root: Path, selection: list[str]) -> None:
+def _counts(report: Path) -> dict[str, float]:
+    """Return how many tests of a JUnit report passed, failed and were skipped, and their time."""
     suites = list(ElementTree.parse(report).getroot().iter("testsuite"))
-    counts = {name: sum(int(suite.get(name, "0")) for suite in suites) for name in _COUNTS}
-    seconds = sum(float(suite.get("time", "0")) for suite in suites)
+    names = ("tests", "failures", "errors", "skipped")
+    of = {name: sum(int(suite.get(name, "0")) for suite in suites) for name in names}
+    failed = of["failures"] + of["errors"]
+    return {
+        "passed": of["tests"] - failed - of["skipped"],
+        "failed": failed,
+        "skipped": of["skipped"],
+        "seconds": round(sum(float(suite.get("time", "0")) for suite in suites)),
+    }
+
+
+def _keep(counts: dict[str, float], kept: Path, root: Path, selection: list[str]) -> None:
     changed = bool(git(root, "status", "--porcelain").strip())
     result = {
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "commit": git(root, "rev-parse", "HEAD").strip() + ("-dirty" if changed else ""),
         "selection": selection,
-        "passed": counts["tests"] - counts["failures"] - counts["errors"] - counts["skipped"],
-        "failed": counts["failures"] + counts["errors"],
-        "skipped": counts["skipped"],
-        "seconds": round(seconds),
+        **counts,
     }
     with atomic.new_file(kept) as new:
         new.write_text(json.dumps(result, indent=2) + "\n")

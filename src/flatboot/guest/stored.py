@@ -6,6 +6,7 @@ one is done again all the same, and must agree. Boots on the wall clock are alwa
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from flatboot.record.store import Store
 
 #: One in so many boots that the store has is done again.
 AGAIN = 20
+#: In the environment: do all boots anew, of this process and of those that it starts.
+FRESH = "FLATBOOT_FRESH"
 #: How far two boots with one CPU may be apart, in instructions, and with several, as a share.
 AGREES, AGREES_CPUS = 100, 0.002
 
@@ -61,6 +64,7 @@ async def measure(
     if not spec.repeats:
         tally.made += 1
         return await booting.measure(spec, on_phase)
+    fresh = fresh or FRESH in os.environ
     key = spec.key(await qemu.capabilities(spec.arch))
     store = Store(paths.cache() / "store.sqlite")
     known = None if fresh else store.find(key)

@@ -23,6 +23,16 @@ FLAVOURS = {
 _COMPILED = re.compile(r"^ +(?:CC|AS|HOSTCC|LD|AR)\b")
 
 
+@dataclass
+class Tally:
+    """How many kernels this process built."""
+
+    built: int = 0
+
+
+tally = Tally()
+
+
 @dataclass(frozen=True)
 class KernelImage:
     """A built kernel in the cache.
@@ -162,12 +172,24 @@ def kernel(
         wanted = request(base, flavour, config, arch, cc)
         compiler = make.compiler_version(wanted.arch, wanted.cc)
         key = wanted.key(compiler)
-        final = paths.cache() / "kernels" / key[:32]
+        final = _folder(key)
         if not final.is_dir():
             with tree.work_tree(wanted.source, flavour, wanted.layer()) as where:
                 if not final.is_dir():
                     _build(wanted, where, compiler, key, final)
         return load(final)
+
+
+def is_built(name: KernelName) -> bool:
+    """Return whether the cache has the image of *name*."""
+    wanted = request(name.base, name.flavour, name.config, name.arch, "gcc")
+    return _folder(wanted.key(make.compiler_version(wanted.arch, wanted.cc))).is_dir()
+
+
+def has_objects(name: KernelName) -> bool:
+    """Return whether *name* was built before, so that most of it is compiled."""
+    wanted = request(name.base, name.flavour, name.config, name.arch, "gcc")
+    return (tree.folder(wanted.source, name.flavour) / wanted.objects_name / "vmlinux").exists()
 
 
 def load(directory: Path) -> KernelImage:
@@ -176,12 +198,17 @@ def load(directory: Path) -> KernelImage:
     return KernelImage(directory=directory, **fields)
 
 
+def _folder(key: str) -> Path:
+    return paths.cache() / "kernels" / key[:32]
+
+
 def _build(wanted: Request, where: Path, compiler: str, key: str, final: Path) -> None:
     maker = make.Make(where, where / wanted.objects_name, wanted.arch, wanted.cc)
     with progress.step(f"configuring {wanted.title}"):
         dotconfig = kconfig.configure(maker, wanted.config)
     compile_kernel(maker, wanted.title, "vmlinux", Path(wanted.arch.image).name)
     objects = maker.objects
+    tally.built += 1
     with atomic.new_dir(final) as new:
         files = ["vmlinux", wanted.arch.image, "System.map", ".config"]
         for name in files:

@@ -24,10 +24,19 @@ def work_tree(source: Source, flavour: str, layer: Layer) -> Iterator[Path]:
     Object folders belong directly below it (``o.*``): then all paths that the compiler sees are
     relative, and ccache serves every flavour from every cache folder.
     """
-    folder = paths.cache() / "objects" / f"{source.lineage}-{flavour}"
+    folder = _home(source, flavour)
     with locks.exclusive(folder / "lock", f"build of {source.name}, {flavour}"):
         _synchronise(folder / "src", folder / "state.json", source, layer)
         yield folder / "src"
+
+
+def folder(source: Source, flavour: str) -> Path:
+    """Return where that tree lies, whether it is there or not."""
+    return _home(source, flavour) / "src"
+
+
+def _home(source: Source, flavour: str) -> Path:
+    return paths.cache() / "objects" / f"{source.lineage}-{flavour}"
 
 
 def _synchronise(tree: Path, state: Path, source: Source, layer: Layer) -> None:

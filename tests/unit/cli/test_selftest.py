@@ -9,8 +9,10 @@ import pytest
 import typer
 from fakes import git, write
 
-from flatboot.cli import selftest
+from flatboot.cli import selftest, selftest_plan
 from flatboot.common.errors import FlatbootError
+from flatboot.kernel import build
+from flatboot.kernel.build import KernelName
 
 TESTS = """
 import pytest
@@ -21,6 +23,27 @@ def test_quick():
 @pytest.mark.long
 def test_slow():
     pytest.skip("no time")
+"""
+
+KERNELS = """
+[[kernel]]
+flavour = "stock"
+config = "users"
+why = "the other side"
+minutes = 5
+
+[[kernel]]
+flavour = "flatboot"
+config = "users"
+why = "the features"
+minutes = 9
+
+[[kernel]]
+flavour = "flatboot"
+config = "bench"
+arch = "arm64"
+why = "the other"
+minutes = 8
 """
 
 
@@ -42,7 +65,74 @@ def test_unit_tests_come_first_and_long_ones_stay_out(capfd: pytest.CaptureFixtu
     output = capfd.readouterr().out
     assert output.index("test_quick") < output.index("test_boot")
     assert "test_slow" not in output
-    assert "2 passed in" in output.strip().splitlines()[-1]
+    lines = output.strip().splitlines()
+    assert lines[-1].startswith(
+        "flatboot: 2 tests passed, 0 failed, 0 skipped; 0 boots made, 0 taken from the store;"
+    )
+    assert lines[:2] == [
+        "flatboot: 1 unit test, about 1 minute",
+        "flatboot: 1 boot test, about 1 minute",
+    ]
+
+
+def test_unit_tests_alone(capfd: pytest.CaptureFixture[str]) -> None:
+    selftest.test(unit=True)
+    output = capfd.readouterr().out
+    assert "flatboot: 1 tests passed" in output
+    assert "boot test" not in output
+
+
+COUNTED = """
+from flatboot.guest import stored
+from flatboot.kernel import build
+
+def test_one():
+    stored.tally.made += 2
+
+def test_two():
+    stored.tally.taken += 3
+    build.tally.built += 1
+"""
+
+
+def test_all_processes_are_added_up(tests: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tests / "boot/test_b.py").write_text(COUNTED)
+    selftest.test()
+    last = capfd.readouterr().out.strip().splitlines()[-1]
+    assert "; 2 boots made, 3 taken from the store; 1 kernel built;" in last
+
+
+def test_what_tests_took_is_the_next_estimate(tests: Path) -> None:
+    name = "tests/boot/test_b.py::test_boot"
+    selftest_plan.remember({name: 1200.0})
+    assert selftest_plan.minutes([name], 2) == 10
+    assert selftest_plan.minutes([name, "tests/boot/test_c.py::test_new"], 1) == 20.1
+
+
+def test_missing_kernels_are_built_first(
+    tests: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tests / "boot/kernels.toml").write_text(KERNELS)
+    built: list[KernelName] = []
+    monkeypatch.setattr(build, "is_built", lambda name: name.flavour == "stock")
+    monkeypatch.setattr(build, "has_objects", lambda name: False)
+    monkeypatch.setattr(KernelName, "image", lambda name: built.append(name))
+    selftest.test()
+    assert built == [KernelName("flatboot", "users"), KernelName("flatboot", "bench", "arm64")]
+    lines = capfd.readouterr().out.splitlines()
+    assert lines[:3] == [
+        "flatboot: 2 kernels to build, about 17 minutes:",
+        "flatboot:   flatboot, users, x86_64: the features",
+        "flatboot:   flatboot, bench, arm64: the other",
+    ]
+    assert "flatboot: kernel 2 of 2: flatboot, bench, arm64" in lines
+    built.clear()
+    selftest.test(arm64=False)
+    assert built == [KernelName("flatboot", "users")]
+    built.clear()
+    selftest.test(unit=True)
+    selftest.test(keyword="boot")
+    assert built == []
 
 
 def test_long_run_is_kept_with_its_commit(checkout: Path) -> None:

@@ -1,0 +1,194 @@
+"""``flatboot test --mutants``: which test catches each plausible mistake of tests/mutants/."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+import xml.etree.ElementTree as ElementTree
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rich.table import Table
+
+from flatboot.common import atomic, disk, host, processes, progress
+from flatboot.common.errors import FlatbootError, UsageError
+from flatboot.common.git import git
+from flatboot.kernel import bases, layer
+from flatboot.show import tables
+
+_FOLDER = Path("tests") / "mutants"
+_OUTCOME = Path("bench") / "mutants.json"
+#: Host seconds after which a guest that a mutant hangs is given up.
+_BOOT_S = 300
+_NOBODY, _BROKEN = "nobody", "does not build"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A mistake, made on purpose.
+
+    Attributes:
+        name: the name of its patch.
+        feature: the feature that it is in.
+        mistake: what is wrong, and what follows.
+        tests: the files of tests that may catch it, as in tests/boot/*/test_NAME.py.
+    """
+
+    name: str
+    feature: str
+    mistake: str
+    tests: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a mutant: the test that caught it, and how long that took, in seconds."""
+
+    caught_by: str
+    seconds: float
+
+
+def mutants(root: Path, keyword: str | None) -> list[Mutant]:
+    """Return the mutants whose names hold *keyword*, in the order of their table.
+
+    Raises:
+        UsageError: there is none.
+    """
+    table = tomllib.loads((root / _FOLDER / "mutants.toml").read_text())
+    found = [
+        Mutant(name, entry["feature"], entry["mistake"], tuple(entry["tests"]))
+        for name, entry in table.items()
+        if keyword is None or keyword in name
+    ]
+    if not found:
+        raise UsageError(f"no mutant is called {keyword!r}: see {_FOLDER / 'mutants.toml'}")
+    return found
+
+
+@disk.full_is_an_error()
+def run(root: Path, keyword: str | None) -> None:
+    """Build each mutant, run its tests until one fails, and print which did.
+
+    A test that fails on the kernel without the mutant as well has caught nothing. The outcomes go
+    to bench/mutants.json as they come in.
+
+    Raises:
+        UsageError: no mutant has such a name.
+        FlatbootError: a mutant does not apply, or nobody caught it.
+    """
+    wanted = mutants(root, keyword)
+    kept = _kept(root)
+    with progress.step("mutants", total=len(wanted)) as step:
+        for number, mutant in enumerate(wanted):
+            step.update(number, mutant.name)
+            kept[mutant.name] = _outcome(root, mutant)
+            progress.console.print(
+                f"{mutant.name}: {kept[mutant.name].caught_by}", markup=False, highlight=False
+            )
+            with atomic.new_file(root / _OUTCOME) as new:
+                text = {name: asdict(outcome) for name, outcome in sorted(kept.items())}
+                new.write_text(json.dumps(text, indent=1) + "\n")
+    tables.console().print(table(wanted, kept))
+    missed = [mutant.name for mutant in wanted if kept[mutant.name].caught_by == _NOBODY]
+    if missed:
+        raise FlatbootError(f"nobody catches {', '.join(missed)}: write a test")
+
+
+def table(wanted: list[Mutant], outcomes: dict[str, Outcome]) -> Table:
+    """Return the mutants and who caught them, a row each."""
+    made = Table(title="Mutants", title_justify="left")
+    for heading in ("mutant", "feature", "caught by"):
+        made.add_column(heading, overflow="fold")
+    for mutant in wanted:
+        made.add_row(mutant.name, mutant.feature, outcomes[mutant.name].caught_by)
+    return made
+
+
+def _kept(root: Path) -> dict[str, Outcome]:
+    path = root / _OUTCOME
+    if not path.is_file():
+        return {}
+    with disk.reading(path):
+        return {name: Outcome(**fields) for name, fields in json.loads(path.read_text()).items()}
+
+
+def _outcome(root: Path, mutant: Mutant) -> Outcome:
+    with tempfile.TemporaryDirectory(prefix="flatboot-mutant-") as folder:
+        copy = Path(folder) / "checkout"
+        _copy(root, copy)
+        _apply(root / _FOLDER / f"{mutant.name}.patch", copy)
+        taken = 0.0
+        for name in mutant.tests:
+            failed, seconds = _failed(copy, [str(p) for p in _files(copy, name)])
+            taken += seconds
+            if failed == _BROKEN:
+                return Outcome(_BROKEN, round(taken))
+            if failed and not _failed(root, [failed])[0]:
+                return Outcome(failed, round(taken))
+    return Outcome(_NOBODY, round(taken))
+
+
+def _files(root: Path, name: str) -> list[Path]:
+    found = list((root / "tests" / "boot").rglob(f"test_{name}.py"))
+    if not found:
+        raise FlatbootError(f"there is no tests/boot/*/test_{name}.py: mend mutants.toml")
+    return [path.relative_to(root) for path in found]
+
+
+def _copy(root: Path, copy: Path) -> None:
+    """Copy what git tracks, or would track, from *root*."""
+    listed = git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    for name in filter(None, listed.split("\0")):
+        if (root / name).is_file():
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(root / name, copy / name)
+
+
+def _apply(patch: Path, checkout: Path) -> None:
+    """Make the mistake in the overlay of *checkout*, or by a hook that comes last."""
+    overlay = checkout / "kernel" / "overlay"
+    if all((overlay / name).is_file() for name in layer.touched(patch.read_text())):
+        processes.run(["patch", "-p1", "-F0", "-i", patch], what=f"{patch.name}", cwd=overlay)
+        return
+    hooks = checkout / "kernel" / "hooks" / bases.default()
+    shutil.copy2(patch, hooks)
+    series = hooks / "series"
+    series.write_text(f"{series.read_text().rstrip()}\n{patch.name}\n")
+
+
+def _failed(checkout: Path, tests: list[str]) -> tuple[str, float]:
+    """Return the first of *tests* that fails in *checkout*, or "", and the seconds it took."""
+    with tempfile.TemporaryDirectory(prefix="flatboot-mutant-") as folder:
+        report = Path(folder) / "report.xml"
+        command = [sys.executable, "-m", "pytest", "-q", "-x", f"--junitxml={report}"]
+        command += [f"--numprocesses={host.cores()}", "--dist=worksteal", "-m", "not long"]
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(checkout / "src"),
+            "FLATBOOT_BOOT_TIMEOUT_S": str(_BOOT_S),
+        }
+        ran = subprocess.run(
+            [*command, "-k", "not arm64", *tests],
+            cwd=checkout,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        suite = next(ElementTree.parse(report).getroot().iter("testsuite"))
+        seconds = float(suite.get("time", "0"))
+        if ran.returncode == 0:
+            return "", seconds
+        for case in suite.iter("testcase"):
+            if (problem := case.find("failure")) is not None or (
+                problem := case.find("error")
+            ) is not None:
+                if "CommandFailed" in (problem.text or "") and "building" in (problem.text or ""):
+                    return _BROKEN, seconds
+                path = f"{str(case.get('classname')).replace('.', '/')}.py"
+                return f"{path}::{case.get('name')}", seconds
+    raise FlatbootError(f"the tests of a mutant did not run:\n{ran.stdout[-2000:]}{ran.stderr}")
