@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,12 +38,15 @@ QUIET = (
 )
 #: A debug kernel says all it has to say, and keeps it.
 DEBUG_CMDLINE = "ignore_loglevel log_buf_len=8M"
+#: The config that tests boot if they ask for none: the one with all that any test needs, and the
+#: smallest. There is a kernel of each for the short tests; kernels.toml says why.
+CONFIGS = {"x86_64": "users", "arm64": "bench"}
 #: Who adds deferred memory: the kernel, or an agent.
 ADDED_BY: dict[str, tuple[str, ...]] = {"kernel": (), "user": ("deferred-memd",)}
 #: Configs of both kernels for what is compared with stock, whose debug kernel no other test needs.
 COMPARED = ["users", pytest.param("debug", marks=pytest.mark.long)]
 _AGENT = Path(__file__).parents[2] / "agent" / "deferred-memd.c"
-_TIMEOUT_S = 1500.0
+_TIMEOUT_S = float(os.environ.get("FLATBOOT_BOOT_TIMEOUT_S", 1500))
 
 
 def agent(arch: str = "x86_64") -> tuple[tuple[str, Path], ...]:
@@ -59,7 +63,7 @@ def asked(
     mode: str | None = None,
     cpus: int = 1,
     nodes: int | tuple[Node, ...] = 1,
-    config: str = "bench",
+    config: str | None = None,
     cmdline: str = "",
     clock: Clock = "exact",
     files: tuple[tuple[str, Path], ...] = (),
@@ -75,13 +79,15 @@ def asked(
         mode: value of deferred_init=, or None to leave it out.
         cpus: number of CPUs.
         nodes: number of NUMA nodes, or the nodes, which then say memory and CPUs.
-        config: name of the kernel's config.
+        config: name of the kernel's config; None for the one that most tests of the architecture
+            use.
         cmdline: further parameters.
         clock: "exact", or "wall" where no cost is looked at: it takes a fifth of the time.
         files: files that the guest has besides: their paths in it, and here.
         arguments: further arguments for QEMU.
         arch: name of the architecture.
     """
+    config = config or CONFIGS[arch]
     words = [f"deferred_init={mode}"] if mode is not None else []
     if config == "debug":
         words.append(DEBUG_CMDLINE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from guests import asked
 
 from flatboot.guest.boot_spec import BootSpec
@@ -13,6 +14,13 @@ from flatboot.record.record import Record
 KNOWN_DELAY = "lpj=4000000"
 #: Two packages of four cores of two threads.
 THREADS = ("-smp", "16,sockets=2,cores=4,threads=2")
+#: One kernel that is quick, and, with the long tests, those that check themselves.
+WHERE = [
+    ("users", "x86_64"),
+    ("bench", "arm64"),
+    pytest.param("debug", "x86_64", marks=pytest.mark.long),
+    pytest.param("debug", "arm64", marks=pytest.mark.long),
+]
 WAIT = ("cpus wait", "cpus try")
 TRACE = "/sys/kernel/tracing/trace"
 

@@ -11,6 +11,7 @@ from cpu_guests import (
     THREADS,
     TRACE,
     WAIT,
+    WHERE,
     assert_usable,
     came_up,
     cpus_of,
@@ -22,14 +23,6 @@ from guests import Guests, asked
 from flatboot.guest.boot_spec import BootSpec
 from flatboot.record import callbacks
 from flatboot.record.record import Record
-
-#: One kernel that is quick, and, with the long tests, those that check themselves.
-WHERE = [
-    ("bench", "x86_64"),
-    pytest.param("bench", "arm64"),
-    pytest.param("debug", "x86_64", marks=pytest.mark.long),
-    pytest.param("debug", "arm64", marks=pytest.mark.long),
-]
 
 
 def left_by_boot(record: Record) -> set[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from cpu_guests import KNOWN_DELAY, THREADS, TRACE, WAIT, assert_usable, given_up, many_cpus
+from cpu_guests import KNOWN_DELAY, THREADS, TRACE, WAIT, WHERE, assert_usable, given_up, many_cpus
 from guests import Guests, asked
 
 from flatboot.guest.boot_spec import BootSpec
@@ -114,8 +114,7 @@ def test_the_waker_waits_once_for_a_group(guests: Guests, mode: str, waits: int)
 
 
 @pytest.mark.parametrize("mode", ["flat", "tree", pytest.param("off", marks=pytest.mark.long)])
-@pytest.mark.parametrize("config", ["bench", pytest.param("debug", marks=pytest.mark.long)])
-@pytest.mark.parametrize("arch", ["x86_64", "arm64"])
+@pytest.mark.parametrize(("config", "arch"), WHERE)
 def test_all_come_up(guests: Guests, mode: str, config: str, arch: str) -> None:
     ask = many_cpus(f"cpuhp.group={mode}", cpus=8, nodes=2, config=config, arch=arch)
     assert_usable(guests(ask), 8)
@@ -123,7 +122,7 @@ def test_all_come_up(guests: Guests, mode: str, config: str, arch: str) -> None:
 
 def test_per_cpu_areas_follow_each_other(guests: Guests) -> None:
     """Without holes, of which memblock would have one for each possible CPU."""
-    record = guests(many_cpus("cpuhp.group=tree", cpus=8, nodes=2, config="bench", arch="x86_64"))
+    record = guests(many_cpus("cpuhp.group=tree", cpus=8, nodes=2, config="users", arch="x86_64"))
     sizes = r"percpu: Embedded \d+ pages/cpu s(\d+) r(\d+) d(\d+) u(\d+)"
     (found,) = re.findall(sizes, record.log)
     *parts, unit = map(int, found)
@@ -222,7 +221,7 @@ def test_a_mode_that_there_is_not_is_named_and_changes_nothing(guests: Guests) -
 
 @pytest.mark.parametrize(
     ("config", "seconds"),
-    [("bench", 5), pytest.param("debug", 300, marks=pytest.mark.long)],
+    [("users", 5), pytest.param("debug", 300, marks=pytest.mark.long)],
 )
 def test_cpus_go_down_and_come_up_at_random(guests: Guests, config: str, seconds: int) -> None:
     """Under load; and parallel callbacks of a CPU that comes alone are what they were."""

@@ -34,11 +34,11 @@ PHASES = {
 }
 
 
-STOCK = KernelName("stock", "bench")
+STOCK = KernelName("stock", "users")
 
 
 def plain(**more: Any) -> BootSpec:
-    """Return a boot of the stock kernel with the bench config, and *more* of its fields."""
+    """Return a boot of the stock kernel with the users config, and *more* of its fields."""
     return BootSpec(STOCK, machine(memory=MEMORY), **more)
 
 

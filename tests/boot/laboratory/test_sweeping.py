@@ -16,11 +16,12 @@ memory = ["512M", "1G"]
 phases = false
 [kernels.stock]
 flavour = "stock"
+config = "users"
 """
 
 
 def test_a_sweep_on_two_workers(tmp_path: Path) -> None:
-    image = KernelName("stock", "bench").image()
+    image = KernelName("stock", "users").image()
     (tmp_path / "m.toml").write_text(MATRIX)
     jobs = sweep.plan(matrix.load(tmp_path / "m.toml"))
     file = tmp_path / "r.sqlite"
@@ -46,7 +47,7 @@ def test_a_sweep_on_two_workers(tmp_path: Path) -> None:
 
 def test_the_work_of_cpu_bring_up_is_counted(tmp_path: Path) -> None:
     wanted = {
-        "kernels": {"stock": {"flavour": "stock"}},
+        "kernels": {"stock": {"flavour": "stock", "config": "users"}},
         "memory": "512M",
         "cpus": 8,
         "phases": False,

@@ -27,7 +27,7 @@ PAGES = {"pages-64k": 1 << 16}
 LOST = re.compile(r"\[mem (\w+)-(\w+)\] is no whole memory block: left out")
 #: Kernels and architectures; the kernel that checks itself takes five times as long.
 WHERE = [
-    ("bench", "x86_64"),
+    ("users", "x86_64"),
     ("bench", "arm64"),
     pytest.param("debug", "x86_64", marks=pytest.mark.long),
     pytest.param("debug", "arm64", marks=pytest.mark.long),
@@ -196,7 +196,7 @@ def test_files_tell_what_there_is(guests: Guests, config: str, arch: str) -> Non
     assert shown[2:] == [str(1536 * MIB), str(512 * MIB), "0", "complete"]
 
 
-@pytest.mark.parametrize("config", ["bench", "debug"])
+@pytest.mark.parametrize("config", ["users", "debug"])
 def test_each_node_gets_its_part(guests: Guests, config: str) -> None:
     record = guests(
         added(
@@ -214,8 +214,8 @@ def test_each_node_gets_its_part(guests: Guests, config: str) -> None:
 
 #: Modes, kernels, and what the agent finds to add memory with.
 AGENTS = [
-    ("user", "bench", "add"),
-    ("auto", "bench", "add"),
+    ("user", "users", "add"),
+    ("auto", "users", "add"),
     pytest.param("user", "probe", "probe", marks=pytest.mark.long),
 ]
 

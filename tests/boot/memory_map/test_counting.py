@@ -13,7 +13,7 @@ ENDS = 16
 
 def test_every_instruction_is_counted_once() -> None:
     record = stored.boot(
-        BootSpec(KernelName("stock", "bench"), machine(memory="512M"), functions=True)
+        BootSpec(KernelName("stock", "users"), machine(memory="512M"), functions=True)
     )
     assert abs(sum(record.functions.values()) - record.to_init) <= ENDS
     assert record.functions["start_kernel"] > 0

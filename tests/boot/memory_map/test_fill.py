@@ -65,7 +65,7 @@ def compare(ours: dict[str, int], reference: dict[str, int], slack: int, late: i
 
 
 def fill_both(
-    guests: Guests, memory: str, nodes: int, cpus: int, size: str, mode: str, config: str = "bench"
+    guests: Guests, memory: str, nodes: int, cpus: int, size: str, mode: str, config: str = "users"
 ) -> None:
     """Fill a guest, and one that waited: of stock, or of the same kernel for the debug config."""
     programs = (*QUIET, f"fill {size} {cpus}")

@@ -24,7 +24,7 @@ from flatboot.record.record import Record
 
 #: What a kernel may use more at one time than at another.
 NOISE_PAGES = 1024
-CONFIGS = [("bench", "4G", 1), ("debug", "4G", 2)]
+CONFIGS = [("users", "4G", 1), ("debug", "4G", 2)]
 
 
 def test_a_terabyte_costs_hardly_more_than_two_gigabytes(guests: Guests) -> None:
@@ -236,7 +236,7 @@ def test_hugetlb_gives_back_memory_map_that_was_not_initialised(
     assert record.files["none"].strip() == "0"
     assert record.results["write.all"] == "ok"
     assert meminfo(record.files["after"])["Deferred"] == 0
-    if config == "bench":  # KASAN keeps what is freed for a while.
+    if config == "users":  # KASAN keeps what is freed for a while.
         before, after = (free_pages(record.files[name]) for name in ("/proc/zoneinfo", "zones"))
         # 500 pages gave back 7 pages of memory map each, and got others for them.
         assert before - after <= NOISE_PAGES

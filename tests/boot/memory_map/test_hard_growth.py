@@ -7,7 +7,7 @@ from guests import BLOCKS, DEFERRED, HUGE_1G, HUGE_2M, Guests, asked, meminfo, v
 
 from flatboot.guest.boot_spec import BootSpec
 
-CONFIGS = [("bench", "4G", 1), ("debug", "1G", 2)]
+CONFIGS = [("users", "4G", 1), ("debug", "1G", 2)]
 
 
 def ask(config: str, memory: str, cpus: int, *programs: str) -> BootSpec:
@@ -72,7 +72,7 @@ def test_gigantic_pages_from_memory_not_initialised(guests: Guests) -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "memory", "cpus", "number"), [("bench", "4G", 1, 40), ("debug", "1G", 2, 6)]
+    ("config", "memory", "cpus", "number"), [("users", "4G", 1, 40), ("debug", "1G", 2, 6)]
 )
 def test_a_memory_block_goes_offline_and_comes_back(
     guests: Guests, config: str, memory: str, cpus: int, number: int
@@ -167,7 +167,7 @@ def test_completing_and_filling_at_the_same_time(
     assert record.results["write.first"] == record.results["write.second"] == "ok"
 
 
-@pytest.mark.parametrize("config", ["bench", "debug"])
+@pytest.mark.parametrize("config", ["users", "debug"])
 def test_filling_while_threads_work_in_the_background(guests: Guests, config: str) -> None:
     record = guests(
         asked("flatboot", "1G", ("fill thp 2",), "background", cpus=2, nodes=2, config=config)

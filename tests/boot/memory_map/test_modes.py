@@ -24,7 +24,7 @@ COMPLETE = (
     "poke show zoneinfo /proc/zoneinfo",
     f"poke write again {DEFERRED}complete 1",
 )
-CONFIGS = [("bench", "2G", 1, 1), ("debug", "512M", 2, 2)]
+CONFIGS = [("users", "2G", 1, 1), ("debug", "512M", 2, 2)]
 
 
 @pytest.mark.parametrize("mode", MODES)
