@@ -26,13 +26,13 @@ from flatboot.analysis.compare import (
     compare,
 )
 from flatboot.common.errors import UsageError
-from flatboot.record import phases
-from flatboot.record.record import Record, load
+from flatboot.record import excerpts, phases
+from flatboot.record.record import Record
 
 GIB = 1 << 30
 ALPHA = 0.05
 DATA = Path(__file__).parents[2] / "data" / "compare"
-LAYOUT = Path(__file__).parents[3] / "bench" / "results" / "layout"
+LAYOUT = Path(__file__).parents[3] / "bench" / "results" / "layout.json"
 BIG = ("2G", "64G", "256G", "512G", "1T", "2T")
 
 
@@ -64,10 +64,12 @@ def measured(name: str, **which: str) -> list[Record]:
 
 def laid_out(name: str) -> list[Record]:
     """Return the boots of "stock" or "stock-control" on 2 to 64 GiB that layout.py keeps."""
-    kept = {size: load(LAYOUT / f"{name}-{size}.json") for size in ("2G", "16G", "64G")}
+    kept = excerpts.load(LAYOUT)
     return [
-        with_phases(boots.record("stock", size, 0), phases.by_name(boot.phases))
-        for size, boot in kept.items()
+        with_phases(
+            boots.record("stock", size, 0), phases.by_name(kept[f"{name}-{size}"].record.phases)
+        )
+        for size in ("2G", "16G", "64G")
     ]
 
 
