@@ -14,11 +14,12 @@ import pytest
 import scipy
 from compared import COSTS, Change, boot, sizes, wall, with_phases
 
-from flatboot.analysis import verdict
+from flatboot.analysis import layout_noise, verdict
 from flatboot.analysis.compare import (
     IMPROVEMENT,
     REGRESSION,
     SAME,
+    THRESHOLD,
     TOTAL,
     UNDECIDED,
     Comparison,
@@ -139,6 +140,19 @@ def test_a_few_timer_interrupts_more_are_no_change() -> None:
     assert compare(sizes("64G"), after).verdict == SAME
     after = sizes("64G", user=lambda cost, gib, cpus: cost + 55_000)
     assert verdicts(compare(sizes("64G"), after))["user space"] == REGRESSION
+
+
+def test_the_threshold_is_far_above_the_noise_that_was_seen() -> None:
+    assert 10 * layout_noise.seen().long_phase_share <= THRESHOLD
+
+
+def test_the_most_that_layout_moved_phases_by() -> None:
+    small = {TOTAL: 10_000_000, "initcalls": 8_000_000, "user": 400, phases.UNATTRIBUTED: 50}
+    moved = {TOTAL: 10_000_900, "initcalls": 7_999_920, "user": 490, phases.UNATTRIBUTED: 900}
+    same = {TOTAL: 20_000_000, "initcalls": 9_000_000, "user": 400}
+    noise = layout_noise.of([(small, moved), (same, same)])
+    assert noise == layout_noise.LayoutNoise(0.00009, 90, 0.00001)
+    assert "\nwhole_share = 0.000090\nphase_instructions = 90\n" in layout_noise.text(noise)
 
 
 def test_a_kernel_whose_code_lies_elsewhere_is_the_same() -> None:

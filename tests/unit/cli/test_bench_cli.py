@@ -148,6 +148,30 @@ def test_one_table_alone(repo: Path, boots: list[Wanted]) -> None:
         bench_cli.bench(kept=True, check=False, name="cost")
 
 
+def test_figures_that_the_laboratory_reads_stand_nowhere(
+    repo: Path, boots: list[Wanted], capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(
+        repo,
+        {
+            "bench/tables.toml": f"""{TABLES}
+[noise]
+makes = "memory_map/shown_costs:noise"
+file = "src/noise.toml"
+""",
+            "bench/memory_map/shown_costs.py": f"""{MODULE}
+def noise(kept, path):
+    path.write_text(f"most = {{kept(Wanted('costs', 'stock', '2G')).to_init}}\\n")
+""",
+            "src/noise.toml": "most = 5\n",
+        },
+    )
+    bench_cli.bench(kept=True, check=False, name=None)
+    assert (repo / "src/noise.toml").read_text() == "most = 1000\n"
+    assert "most = 5 → most = 1000" in capsys.readouterr().out
+    bench_cli.bench(kept=True, check=True, name=None)
+
+
 def test_a_table_of_another_shape_replaces_the_old_one(repo: Path) -> None:
     old = README.replace("| stock | 1,000 |\n", "")
     (repo / "README.md").write_text(old)
@@ -316,6 +340,7 @@ def test_every_table_of_this_checkout_has_a_function_and_a_place() -> None:
         "wait-cost",
         "latency",
         "layout",
+        "layout-noise",
         "fill",
         "memory-sweep",
         "curve",
