@@ -29,18 +29,18 @@ FEW = 4
 def wanted(flavour: str, cpus: int, online: int) -> Wanted:
     """Return the boot of a machine of *cpus* CPUs, of which so many are *online*."""
     if online < cpus:
-        return _wanted(f"online{online}", flavour, cpus, f"maxcpus={online}")
-    return _wanted("", flavour, cpus, "")
+        return _wanted(f"cpu_possible/online{online}", flavour, cpus, f"maxcpus={online}")
+    return _wanted("cpu_bring_up", flavour, cpus, "")
 
 
 def deferred(cpus: int) -> Wanted:
     """Return the boot of a machine of *cpus* CPUs, of which boot brings up a few."""
-    return _wanted(f"defer{FEW}", "flatboot", cpus, f"cpuhp.defer={FEW}")
+    return _wanted(f"cpu_bring_up/defer{FEW}", "flatboot", cpus, f"cpuhp.defer={FEW}")
 
 
-def _wanted(folder: str, flavour: str, cpus: int, parameter: str) -> Wanted:
+def _wanted(table: str, flavour: str, cpus: int, parameter: str) -> Wanted:
     return Wanted(
-        f"cpu_bring_up/{folder}".rstrip("/"),
+        table,
         flavour,
         "2G",
         f"{CMDLINE} {parameter}".strip(),

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from flatboot.campaign.kept import Kept, Wanted
 from flatboot.common.errors import FlatbootError
+from flatboot.record.excerpts import Reads
 from flatboot.record.record import Record
 
 MEMORY = "2G"
@@ -62,6 +63,7 @@ def boot(kept: Kept, way: Way, cpus: int) -> Record:
             programs=() if left else (f"cpus {way.does}",),
             phases=way == BEHIND_BOOT,
             fills=False,
+            reads=Reads(results=("cpus.up",)),
         )
     )
 
@@ -145,6 +147,7 @@ def waits(kept: Kept) -> Table:
                 TIMED,
                 programs=(f"cpus suffer {way.does}",),
                 fills=False,
+                reads=Reads(results=("cpus.took", "cpus.reader", "cpus.task")),
             )
         ).results
         made.add_row(

@@ -8,6 +8,7 @@ import statistics
 from rich.table import Table
 
 from flatboot.campaign.kept import Kept, Wanted
+from flatboot.record.excerpts import Reads
 from flatboot.record.record import Record
 
 MEMORY = "2G"
@@ -22,6 +23,7 @@ WAYS = (
     ("flatboot", "cpuhp.group=flat"),
     ("flatboot", "cpuhp.group=tree"),
 )
+READS = Reads(log=("*smp: Bringing up secondary CPUs*", "*smp: Brought up*"))
 _BEGIN = re.compile(r"\[ *(\d+\.\d+)\] smp: Bringing up secondary CPUs")
 _END = re.compile(r"\[ *(\d+\.\d+)\] smp: Brought up")
 
@@ -37,6 +39,7 @@ def boot(kept: Kept, flavour: str, cmdline: str, cpus: int, run: int) -> Record:
             cpus,
             clock="wall",
             run=run,
+            reads=READS,
         )
     )
 

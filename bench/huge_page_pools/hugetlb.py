@@ -8,6 +8,7 @@ from statistics import median
 from rich.table import Table
 
 from flatboot.campaign.kept import Kept, Wanted
+from flatboot.record.excerpts import NOTHING, Reads
 from flatboot.record.record import Record
 
 #: Kernels of the tables of boot: flavour and parameters.
@@ -39,6 +40,7 @@ def boot(kept: Kept, kernel: str, pool: str, *, touch: bool = False) -> Record:
             f"{mode} {parameters}".strip(),
             programs=(f"zeroed touch first {way} {GIB_IN_MIB}",) if touch else (),
             fills=False,
+            reads=Reads(results=("first.ticks",)) if touch else NOTHING,
         )
     )
 
@@ -83,6 +85,8 @@ def first_gib(kept: Kept) -> Table:
     return made
 
 
+_AT_BOOT = Reads(log=("*initcall hugetlb_init+*",))
+_AT_RUN_TIME = Reads(results=("pool.ticks", "counter_hz"))
 _INITCALL = re.compile(r"initcall hugetlb_init\+\S+ returned 0 after (\d+) usecs")
 GROWING_MEMORY, GROWING_PAGES, CPUS, RUNS = "128G", 60000, 2, 5
 THREADS = ("1", "2", "4", "8", "auto")
@@ -114,6 +118,7 @@ def _boots(
                 fills=False,
                 clock="wall",
                 run=run,
+                reads=_AT_RUN_TIME if program else _AT_BOOT,
             )
         )
         for run in range(1, RUNS + 1)

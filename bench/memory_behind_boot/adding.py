@@ -10,6 +10,7 @@ from rich.table import Table
 
 from flatboot.campaign.kept import Kept, Wanted
 from flatboot.common import arches, units
+from flatboot.record.excerpts import Reads
 from flatboot.record.record import Record
 
 SIZES = ("12G", "64G")
@@ -22,6 +23,8 @@ HIDDEN = {"x86_64": 1 << 32, "arm64": 0xC000_0000}
 #: A program adds the blocks, or some and then has the kernel do it: so /init, which writes to the
 #: console of boot, is not in the way of the second CPU.
 WAITING = f"mem={LEFT} deferred_mem.mode=user"
+#: What is read of boots on the wall clock, and on the exact one.
+TIME, BLOCKS = Reads(results=("blocks.ticks", "counter_hz")), Reads(results=("blocks.*",))
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,7 @@ def boot(kept: Kept, arch: str, name: str, memory: str, run: int) -> Record:
             fills=bool(run),
             clock="wall" if run else "exact",
             run=run,
+            reads=TIME if run else BLOCKS,
         )
     )
 
@@ -184,6 +188,7 @@ def latency(kept: Kept) -> Table:
                 programs=(f"period adding {PERIODS}", AWAIT, f"period idle {PERIODS}"),
                 arch=arch,
                 fills=False,
+                reads=Reads(results=("period.*",)),
             )
         )
         for when, text in (("idle", "nothing"), ("adding", "memory is added")):

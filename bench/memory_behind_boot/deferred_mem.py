@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from map_ready import when_ready
+from map_ready import READS, when_ready
 from rich.table import Table
 
 from flatboot.campaign.kept import Kept, Wanted
 from flatboot.common import units
+from flatboot.record.excerpts import NOTHING
 from flatboot.record.record import Record
 
 LEFT = "2G"
@@ -104,10 +105,11 @@ def ways(kept: Kept) -> Table:
                 programs=(program,) if program else (),
                 fills=False,
                 arch=KINDS[name].arch,
+                reads=READS if program else NOTHING,
             )
             records[way] = kept(wanted)
         for way, record in records.items():
-            later = "ready.ticks" in record.results
+            later = way in WAYS and WAYS[way][1]
             made.add_row(
                 "" if way != "stock" else f"{name}, {units.binary_size(units.size(memory))}",
                 way,

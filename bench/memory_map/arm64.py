@@ -14,6 +14,8 @@ SIZES = ("2G", "64G")
 #: protect the linear map page by page, so it may map it by blocks on any CPU.
 LINEAR_MAPS = {"blocks": "rodata=noalias", "4 KiB entries": ""}
 MODES = {"stock": "", "flatboot": "deferred_init=lazy"}
+#: The linear map and the kernel of the table of growth.
+GROWN = ("4 KiB entries", "flatboot")
 #: Functions of the table of growth make up this share of it, and are no more than so many.
 SHARE, MOST = 0.95, 12
 
@@ -23,7 +25,16 @@ def boots(kept: Kept, linear_map: str, flavour: str) -> list[Record]:
     cmdline = f"{LINEAR_MAPS[linear_map]} {MODES[flavour]}".strip()
     folder = f"arm64/{linear_map.replace(' ', '-')}"
     return [
-        kept(Wanted(folder, flavour, memory, cmdline, functions=True, arch="arm64"))
+        kept(
+            Wanted(
+                folder,
+                flavour,
+                memory,
+                cmdline,
+                functions=(linear_map, flavour) == GROWN,
+                arch="arm64",
+            )
+        )
         for memory in SIZES
     ]
 
@@ -58,7 +69,7 @@ def table(kept: Kept) -> Table:
 
 def growth(kept: Kept) -> Table:
     """Return the functions that grow most in lazy mode, with the CPU's 4 KiB entries."""
-    small, large = boots(kept, "4 KiB entries", "flatboot")
+    small, large = boots(kept, *GROWN)
     rows = functions.differences(small.functions, large.functions)
     listed = functions.most_grown(rows, SHARE, MOST)
     rest = functions.together("everything else", rows[len(listed) :])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.table import Table
 
 from flatboot.campaign.kept import Kept, Wanted
+from flatboot.record.excerpts import Reads
 from flatboot.record.record import Record
 
 MODES = {"stock": "", "flatboot": "deferred_init=lazy"}
@@ -14,6 +15,7 @@ SLOPE = ("2G", "64G")
 MEMORY = "512M"
 MACHINES = [(nodes, cpus) for nodes in (1, 2) for cpus in (1, 2)]
 PAGE = 4096
+READS = Reads(results=("fill.touch_ticks", "fill.pages"))
 
 
 def page_init(kept: Kept) -> float:
@@ -40,7 +42,9 @@ def table(kept: Kept) -> Table:
         for size in ("4k", "thp"):
             programs = (f"fill {size} {cpus}",)
             stock, lazy = (
-                touch(kept(Wanted("fill", flavour, MEMORY, mode, cpus, nodes, programs)))
+                touch(
+                    kept(Wanted("fill", flavour, MEMORY, mode, cpus, nodes, programs, reads=READS))
+                )
                 for flavour, mode in MODES.items()
             )
             whole = stock + init

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.table import Table
 
 from flatboot.campaign.kept import Kept, Wanted
+from flatboot.record.excerpts import Reads
 from flatboot.record.record import Record
 
 #: So much memory is not initialised when the process is done.
@@ -38,6 +39,7 @@ def table(kept: Kept) -> Table:
                 f"deferred_init={mode}",
                 programs=(f"share {MS}",),
                 fills=False,
+                reads=Reads(results=("share.*",)),
             )
         )
         for mode in MODES

@@ -2,12 +2,12 @@
 
     .venv/bin/python bench/memory_map/growth.py     boot what has no record yet, print the table
         --memory 16T     another large size than 1T
-        --flavour stock  without the patches, 64G if not told otherwise
+        --flavour stock  without the patches
         --again          boot everything anew
 
 The kernel runs with deferred_init=lazy, stock as it is: at 1T it needs 17 GB of host memory.
-Records are kept in bench/results/growth; the table is made from them alone. Both records must be of
-the same kernel: boot anew when it has changed. The groups of ledger.toml are a table of
+What was counted is kept in bench/results/growth.json; the table is made from that alone. Both boots
+must be of the same kernel: boot anew when it has changed. The groups of ledger.toml are a table of
 ``flatboot bench``.
 """
 
@@ -21,15 +21,14 @@ from rich.console import Console
 from rich.table import Table
 
 from flatboot.campaign.kept import Kept, Wanted
-from flatboot.common import units
+from flatboot.common import paths, units
 from flatboot.guest import functions
 from flatboot.guest.functions import Difference
 from flatboot.record.record import Record
 
 HERE = Path(__file__).parent
 SMALL = "2G"
-LARGE = {"flatboot": "1T", "stock": "64G"}
-LEDGER_LARGE = "1T"
+LARGE = "1T"
 CMDLINE = {"stock": "", "flatboot": "deferred_init=lazy"}
 REST = "everything else"
 #: Rows make up this share of all growth, and are no more than so many.
@@ -69,7 +68,7 @@ def ledger(kept: Kept) -> Table:
     beginnings = {row["what"]: tuple(row["functions"].split()) for row in groups}
     per_gib = {flavour: dict.fromkeys(moves, 0.0) for flavour in CMDLINE}
     for flavour, sums in per_gib.items():
-        small, large = (measured(kept, flavour, memory) for memory in (SMALL, LEDGER_LARGE))
+        small, large = (measured(kept, flavour, memory) for memory in (SMALL, LARGE))
         gib = (large.machine.memory_bytes - small.machine.memory_bytes) / 2**30
         for row in functions.differences(small.functions, large.functions):
             sums[group(row.name, beginnings)] += row.grown / gib
@@ -99,13 +98,12 @@ def cells(row: Difference) -> tuple[str, str, str, str]:
 def main() -> None:
     """Boot what is to be booted and print the table."""
     parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
-    parser.add_argument("--flavour", choices=LARGE, default="flatboot")
-    parser.add_argument("--memory", help="the large size; 1T, or 64G of stock, if not given")
+    parser.add_argument("--flavour", choices=CMDLINE, default="flatboot")
+    parser.add_argument("--memory", default=LARGE, help="the large size; 1T if not given")
     parser.add_argument("--again", action="store_true", help="boot everything anew")
     asked = parser.parse_args()
-    kept = Kept(HERE / "results", again=asked.again)
-    sizes = (SMALL, asked.memory or LARGE[asked.flavour])
-    small, large = (measured(kept, asked.flavour, memory) for memory in sizes)
+    kept = Kept(paths.repo() / "bench" / "results", again=asked.again)
+    small, large = (measured(kept, asked.flavour, memory) for memory in (SMALL, asked.memory))
     Console().print(table(small, large))
 
 

@@ -6,6 +6,7 @@ from rich.table import Table
 
 from flatboot.campaign.kept import Kept, Wanted
 from flatboot.common import units
+from flatboot.record.excerpts import Reads
 
 MODES = {"stock": "", "flatboot": "deferred_init=lazy"}
 MEMORY = "4G"
@@ -22,10 +23,11 @@ AWAIT = "poke await listed /sys/devices/system/memory/memory47/state online"
 def touches(kept: Kept, flavour: str, size: str, cpus: int) -> dict[str, int]:
     """Return what the guest program ``latency`` found, by the names of its results."""
     programs = (AWAIT, f"latency {MIB} {size} {cpus}")
-    results = kept(
-        Wanted("latency", flavour, MEMORY, MODES[flavour], cpus, programs=programs)
-    ).results
     beginning = "latency."
+    reads = Reads(results=(f"{beginning}*",))
+    results = kept(
+        Wanted("latency", flavour, MEMORY, MODES[flavour], cpus, programs=programs, reads=reads)
+    ).results
     return {
         name.removeprefix(beginning): int(value)
         for name, value in results.items()

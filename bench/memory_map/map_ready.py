@@ -8,6 +8,7 @@ from rich.table import Table
 
 from flatboot.campaign.kept import Kept, Wanted
 from flatboot.common import arches, units
+from flatboot.record.excerpts import Reads
 from flatboot.record.record import Record
 
 SIZES = ("16G", "64G")
@@ -19,6 +20,8 @@ WAYS = {
     "background": ("flatboot", "deferred_init=background"),
 }
 RUNS = 7
+#: What ``when_ready`` reads.
+READS = Reads(results=("counter_hz", "ready.ticks", "ready.age_us"))
 
 
 def when_ready(record: Record) -> float:
@@ -49,6 +52,7 @@ def boots(kept: Kept, memory: str, cpus: int) -> dict[str, list[Record]]:
                         fills=False,
                         clock="wall",
                         run=run,
+                        reads=READS,
                     )
                 )
             )

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from map_ready import when_ready
+from map_ready import READS, when_ready
 from rich.table import Table
 
 from flatboot.campaign.kept import Kept, Wanted
 from flatboot.common import units
+from flatboot.record.excerpts import NOTHING, Reads
 from flatboot.record.record import Record
 
 PAGE = 4096
@@ -41,6 +42,7 @@ class Way:
         cmdline: kernel parameters.
         programs: guest programs.
         until: returns the time of a record at which all are initialised.
+        reads: what it reads for that.
         hotplug: whether the memory is that of a device.
         sizes: of the memory, smaller and larger; the difference is what is measured.
     """
@@ -50,6 +52,7 @@ class Way:
     cmdline: str
     programs: tuple[str, ...] = ()
     until: Callable[[Record], float] = at_init
+    reads: Reads = NOTHING
     hotplug: bool = False
     sizes: tuple[str, str] = ("2G", "64G")
 
@@ -66,6 +69,7 @@ WAYS = (
         "deferred_init=background",
         ("ready",),
         when_ready,
+        READS,
         sizes=("32G", "64G"),
     ),
     Way(
@@ -74,6 +78,7 @@ WAYS = (
         "deferred_init=lazy",
         (COMPLETE, "ready"),
         when_ready,
+        READS,
     ),
     Way("hotplug, stock", "stock", ONLINE, hotplug=True, sizes=PLUGGED),
     Way(
@@ -99,6 +104,7 @@ def each_page(kept: Kept, way: Way) -> float:
             programs=way.programs,
             arguments=tuple(word.format(size=size) for word in DIMM) if way.hotplug else (),
             fills=False,
+            reads=way.reads,
         )
         times.append(way.until(kept(wanted)))
     pages = (units.size(way.sizes[1]) - units.size(way.sizes[0])) // PAGE

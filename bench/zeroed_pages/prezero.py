@@ -9,6 +9,7 @@ from rich.table import Table
 
 from flatboot.campaign.kept import Kept, Wanted
 from flatboot.guest.boot_spec import Clock
+from flatboot.record.excerpts import Reads
 
 #: The kernels that are compared: their flavour and parameters.
 KERNELS = {
@@ -96,6 +97,8 @@ def a_page(
 ) -> float:
     """Return what a page of 4 KiB takes, in ticks: getting it, or giving it back if *freed*."""
     flavour, cmdline = KERNELS[kernel]
+    program, *words = way.program.split()
+    key = words[1] if program == "zeroed" else words[0]
     before = [BACKED_POOL if "huge-1g" in way.program else BACKED] if clock == "wall" else []
     found = kept(
         Wanted(
@@ -107,10 +110,9 @@ def a_page(
             config=way.config,
             arguments=way.arguments,
             clock=clock,
+            reads=Reads(results=(f"{key}.ticks", f"{key}.free_ticks", f"{key}.pages")),
         )
     ).results
-    program, *words = way.program.split()
-    key = words[1] if program == "zeroed" else words[0]
     return int(found[f"{key}.free_ticks" if freed else f"{key}.ticks"]) / int(found[f"{key}.pages"])
 
 

@@ -10,6 +10,7 @@ from rich.table import Table
 from flatboot.campaign.kept import Kept, Wanted
 from flatboot.guest import borrowed
 from flatboot.guest.boot_spec import Clock
+from flatboot.record.excerpts import Reads
 
 PAGE = 4096
 ENABLED = "/sys/kernel/mm/prezero/enabled"
@@ -57,9 +58,16 @@ def table(kept: Kept) -> Table:
             "zeroed wait",
             "zeroed idle after 10",
         )
-        wanted = Wanted("prezero/price", "flatboot", MEMORY, cpus=cpus, programs=programs)
-        results = kept(wanted).results
         keys = ("without.busy_ticks", "beside.busy_ticks", *IDLE)
+        wanted = Wanted(
+            "prezero/price",
+            "flatboot",
+            MEMORY,
+            cpus=cpus,
+            programs=programs,
+            reads=Reads(results=keys),
+        )
+        results = kept(wanted).results
         without, beside, most, free, all_free, wakeups = (int(results[key]) for key in keys)
         on = "1 CPU" if cpus == 1 else f"{cpus} CPUs"
         made.add_row(
@@ -100,7 +108,13 @@ def faults(kept: Kept) -> Table:
                 flavour, cmdline = KERNELS[kernel]
                 programs = ("zeroed wait", f"zeroed faults {way} {way} {cpus} 4096")
                 wanted = Wanted(
-                    "prezero/faults", flavour, "6G", cmdline, cpus=cpus, programs=programs
+                    "prezero/faults",
+                    flavour,
+                    "6G",
+                    cmdline,
+                    cpus=cpus,
+                    programs=programs,
+                    reads=Reads(results=(f"{way}.faults", f"{way}.ticks", f"{way}.worst_ticks")),
                 )
                 found.append(kept(wanted).results)
             rates = (int(each[f"{way}.faults"]) / int(each[f"{way}.ticks"]) * 1e6 for each in found)
@@ -136,6 +150,7 @@ def guest(kept: Kept) -> Table:
                 programs=(BACKED, "zeroed wait", f"zeroed run qemu {QEMU_GUEST}", "zeroed wait"),
                 clock=clock,
                 files=tuple(files.items()),
+                reads=Reads(results=("qemu.ticks",)),
             )
             ticks[kernel, clock] = int(kept(wanted).results["qemu.ticks"])
         made.add_row(
@@ -158,7 +173,10 @@ def scattered(kept: Kept) -> Table:
     for kernel in FAULTING:
         flavour, cmdline = KERNELS[kernel]
         programs = (NO_COMPACTION, "zeroed wait", f"zeroed scatter after {mib}")
-        found = kept(Wanted("prezero/scattered", flavour, memory, cmdline, programs=programs))
+        reads = Reads(results=("after.order_*", "after.huge", "after.small"))
+        found = kept(
+            Wanted("prezero/scattered", flavour, memory, cmdline, programs=programs, reads=reads)
+        )
         after = {
             key.removeprefix("after."): int(value)
             for key, value in found.results.items()

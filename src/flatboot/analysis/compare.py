@@ -8,43 +8,41 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from flatboot.analysis import comparable, fits, ranks
+from flatboot.analysis import comparable, fits, layout_noise, ranks
 from flatboot.analysis.comparable import Pair
 from flatboot.analysis.fits import Fit, Point
 from flatboot.common import units
 from flatboot.common.errors import UsageError
-from flatboot.record import kernel_names, phases
+from flatboot.record import kernel_names
 from flatboot.record.record import Record
 
 #: The name of the whole boot beside its phases.
 TOTAL = comparable.TOTAL
 GIB = 1 << 30
 REGRESSION, IMPROVEMENT, SAME, UNDECIDED = "regression", "improvement", "same", "undecided"
-#: The least share of a phase that counts as a change. The same code at other addresses moved no
-#: phase of 1 ms or more by more than 0.01%, what is unattributed excepted (see
-#: bench/memory_map/layout.py), so this is far above the noise, and half of the
-#: 1% that is to be found.
+_SEEN = layout_noise.seen()
+#: The least share of a phase that counts as a change. It is far above what the same code at other
+#: addresses moved any long phase by (``long_phase_share``), and half of the 1% that is to be found.
 THRESHOLD = 0.005
 #: How often a regression may be found where there is none.
 ALPHA = 0.05
 # A change on the exact clock must be so much larger than what the control moved the phase by: the
 # control is one draw of the noise of code layout, and another one may well be twice as large.
 _SAFETY = 3
-# What code layout is taken to move a phase by where no control says: a share of it; it moved the
-# whole boot by 0.13% at most.
-_LAYOUT_SHARE = 0.002
+# What code layout is taken to move a phase by where no control says: a share of it, half as much
+# again as the most that it was seen to move the whole boot by, to a tenth of a per cent.
+_LAYOUT_SHARE = round(1.5 * _SEEN.whole_share, 3)
 # The kernel frees the gaps behind its code and its read-only data at the end of boot, page by page:
 # up to 2 MiB each, about 3,600 instructions a page, so that the size of the code decides.
-_LAYOUT_GAPS = {name: 2_000_000 for name in (TOTAL, phases.UNATTRIBUTED)}
+_LAYOUT_GAPS = dict.fromkeys(layout_noise.BY_SIZE, 2_000_000)
 # What layout moves a phase by in any case: timer interrupts of 3,000 instructions each, and threads
-# that they wake, fall into one phase or the next. The most that was seen is 25,274.
-_LAYOUT_FLOOR = 50_000
+# that they wake, fall into one phase or the next. Twice the most that was seen, to 10,000.
+_LAYOUT_FLOOR = round(2 * _SEEN.phase_instructions, -4)
 # With several CPUs the count holds what they wait for each other: the control moved the whole boot
 # of 2 and 4 CPUs by 1.00% and 0.77%, the phases of its second run along with it, and what comes
 # twice, unattributed, by as much as the whole. So without a control the share is taken to be this,
+# for phases of ``layout_noise.BY_SIZE`` of the whole boot,
 _CPUS_SHARE = 0.02
-# for these phases of the whole boot.
-_LAYOUT_WHOLE = (TOTAL, phases.UNATTRIBUTED)
 # and the floor three times the most that a small phase was seen to move by.
 _CPUS_FLOOR = 500_000
 _EXIT_STATUS = {SAME: 0, IMPROVEMENT: 0, REGRESSION: 1, UNDECIDED: 2}
@@ -214,7 +212,9 @@ def _exact(pairs: Sequence[Pair], threshold: float) -> list[SizeChange]:
         before, after = median(pair.before), median(pair.after)
         layout = max(_LAYOUT_SHARE * before, _LAYOUT_GAPS.get(pair.phase, 0))
         if pair.size.cpus > 1:
-            layout = _CPUS_SHARE * (whole[pair.size] if pair.phase in _LAYOUT_WHOLE else before)
+            layout = _CPUS_SHARE * (
+                whole[pair.size] if pair.phase in layout_noise.BY_SIZE else before
+            )
         if pair.control:
             layout = _SAFETY * max(
                 noise

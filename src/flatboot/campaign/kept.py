@@ -1,4 +1,4 @@
-"""Boots for published tables: their records are kept, and made when there is none."""
+"""Boots for published tables: what the tables read of them is kept, and made when there is none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from flatboot.guest import stored
 from flatboot.guest.boot_spec import BootSpec, Clock
 from flatboot.guest.machine import machine
 from flatboot.kernel.build import KernelName
-from flatboot.record import record, splats
+from flatboot.record import excerpts, splats
+from flatboot.record.excerpts import NOTHING, Excerpt, Reads
 from flatboot.record.record import Record
 
 _CONFIG = "bench"
@@ -27,7 +28,7 @@ class Wanted:
     """A boot of the default base.
 
     Attributes:
-        table: the table that it is for, and the folder of its record.
+        table: the table that it is for; what stands before a slash names the file of its excerpt.
         flavour: "stock" or "flatboot".
         memory: size, such as "2G".
         cmdline: see ``BootSpec``.
@@ -44,6 +45,8 @@ class Wanted:
         clock: see ``BootSpec``.
         run: which of several boots, where they differ from one to the next; 0 if there is one.
         files: see ``BootSpec``, as pairs; the record keeps none of them.
+        reads: what the table reads of its record, besides phases, functions and spans, which it
+            reads where it asks for them.
     """
 
     table: str
@@ -63,10 +66,11 @@ class Wanted:
     clock: Clock = "exact"
     run: int = 0
     files: tuple[tuple[str, Path], ...] = ()
+    reads: Reads = NOTHING
 
     @property
     def name(self) -> str:
-        """The record's file without the suffix; boots of one table differ in what it tells."""
+        """The table and the boot; boots of one table differ in what it tells."""
         size = [f"{self.nodes}n{self.cpus}c"] if (self.nodes, self.cpus) != (1, 1) else []
         config = [self.config] if self.config != _CONFIG else []
         arch = [self.arch] if self.arch != _ARCH else []
@@ -104,10 +108,10 @@ class Wanted:
 
 
 class Kept:
-    """The records of wanted boots, each made once at most."""
+    """What tables read of wanted boots, each of which is made once at most."""
 
     def __init__(self, folder: Path, *, again: bool, save: bool = True) -> None:
-        """Look for records in *folder*.
+        """Look for excerpts of records in *folder*, a file a table.
 
         Args:
             folder: where they lie.
@@ -118,46 +122,66 @@ class Kept:
         self._again = again
         self._save = save
         self._records: dict[Wanted, Record] = {}
+        self._files: dict[Path, dict[str, Excerpt]] = {}
 
     def __call__(self, wanted: Wanted) -> Record:
-        """Return the record of *wanted*, kept or made now.
+        """Return what *wanted* reads of its record, kept or made now; to read more is an error.
 
         Raises:
-            FlatbootError: this machine has too little memory for it, or its kernel complained; or
-                as ``stored.boot`` does.
+            FlatbootError: this machine has too little memory for it, its kernel complained, or what
+                is kept is of another boot, is too little or damaged; or as ``stored.boot`` does.
         """
         if wanted not in self._records:
-            path = self._path(wanted)
-            if self._there(path):
-                found = record.load(path)
+            path, name = self._place(wanted)
+            reads = _reads(wanted)
+            # Before the boot: a file that is damaged could not take what it leaves.
+            found = self._excerpts(path).get(name)
+            if found is not None and not self._again:
                 _check(found, wanted, path)
-                _check_sound(found, wanted)
             else:
-                found = _booted(wanted)
-                _check_sound(found, wanted)
+                whole = _booted(wanted)
+                _check_sound(whole, wanted)
+                # The record is whole up to here.
+                found = excerpts.excerpt(whole, reads)
                 if self._save:
-                    found.save(path)
-            self._records[wanted] = found
+                    excerpts.add(path, name, found)
+            self._records[wanted] = excerpts.guarded(found, reads, wanted.name)
         return self._records[wanted]
 
     def can(self, wanted: Wanted) -> bool:
-        """Return whether there is a record of *wanted*, or memory enough to make one."""
-        return self._there(self._path(wanted)) or wanted.host_bytes <= host.available_memory()
+        """Return whether *wanted* is kept, or there is memory enough to boot it."""
+        if wanted in self._records:
+            return True
+        path, name = self._place(wanted)
+        there = not self._again and name in self._excerpts(path)
+        return there or wanted.host_bytes <= host.available_memory()
 
-    def _path(self, wanted: Wanted) -> Path:
-        return self._folder / f"{wanted.name}.json"
+    def _place(self, wanted: Wanted) -> tuple[Path, str]:
+        """Return the file of *wanted*, and its name there."""
+        table, _, name = wanted.name.partition("/")
+        return self._folder / f"{table}.json", name
 
-    def _there(self, path: Path) -> bool:
-        return path.exists() and not self._again
+    def _excerpts(self, path: Path) -> dict[str, Excerpt]:
+        if path not in self._files:
+            self._files[path] = excerpts.load(path) if path.exists() else {}
+        return self._files[path]
 
 
-def _check(kept: Record, wanted: Wanted, path: Path) -> None:
-    """Check that a kept record is of the boot that is wanted, which its file's name does not tell.
+def _reads(wanted: Wanted) -> Reads:
+    """Return all that is read of *wanted*."""
+    return dataclasses.replace(
+        wanted.reads, phases=wanted.phases, functions=wanted.functions, spans=wanted.spans
+    )
+
+
+def _check(kept: Excerpt, wanted: Wanted, path: Path) -> None:
+    """Check that what is kept is of the boot that is wanted, and all of it that is read.
 
     Raises:
-        FlatbootError: it is of another.
+        FlatbootError: it is of another, or less.
     """
-    machine, kernel = kept.machine, kept.kernel
+    found = kept.record
+    machine, kernel = found.machine, found.kernel
     same_machine = (
         machine.memory_bytes == units.size(wanted.memory)
         and machine.cpus == wanted.cpus
@@ -167,11 +191,19 @@ def _check(kept: Record, wanted: Wanted, path: Path) -> None:
     same_boot = (
         kernel.flavour == wanted.flavour
         and kernel.config == wanted.config
-        and kept.clock == wanted.clock
-        and set(wanted.cmdline.split()) <= set(kept.cmdline.split())
+        and found.clock == wanted.clock
+        and set(wanted.cmdline.split()) <= set(found.cmdline.split())
     )
     if not same_machine or not same_boot:
-        raise FlatbootError(f"{path} is of another boot: run flatboot bench without --kept")
+        raise FlatbootError(
+            f"{path}: what is kept of {wanted.name} is of another boot: run flatboot bench without"
+            " --kept"
+        )
+    if lacking := kept.reads.lacks(_reads(wanted)):
+        raise FlatbootError(
+            f"{path}: what is kept of {wanted.name} lacks {', '.join(lacking)} that its table reads"
+            " now: run flatboot bench without --kept"
+        )
 
 
 def _check_sound(made: Record, wanted: Wanted) -> None:
@@ -193,12 +225,7 @@ def _booted(wanted: Wanted) -> Record:
         raise FlatbootError(
             f"{wanted.name} may take {units.decimal_size(wanted.host_bytes)} of this machine's"
             f" memory and {units.decimal_size(available)} is free: free some, or boot it elsewhere"
-            " and take the record with --kept"
+            " and take what it left with --kept"
         )
     with progress.step(wanted.name):
-        made = stored.boot(wanted.spec)
-    if wanted.spans:
-        _check_sound(made, wanted)
-        files = {path: text for path, text in made.files.items() if path != record.TRACE_FILE}
-        made = dataclasses.replace(made, files=files, log="", console="")
-    return made
+        return stored.boot(wanted.spec)

@@ -26,17 +26,22 @@ from flatboot.show.plain_table import plain
 
 @dataclass(frozen=True)
 class Entry:
-    """A table or plot of bench/tables.toml.
+    """A table, plot or file of figures of bench/tables.toml.
 
     Attributes:
         name: as in the marks.
         makes: the function in bench/ that makes it, as FEATURE/MODULE:FUNCTION.
-        file: where the plot lies in the checkout; "" for a table.
+        file: where the plot or the figures lie in the checkout; "" for a table.
     """
 
     name: str
     makes: str
     file: str = ""
+
+    @property
+    def shown(self) -> bool:
+        """Whether README or docs show it."""
+        return not self.file.endswith(".toml")
 
 
 @disk.full_is_an_error()
@@ -101,19 +106,19 @@ def _places(root: Path, entries: dict[str, Entry]) -> dict[str, list[Place]]:
                 )
             found[place.name].append(place)
     for name, places in found.items():
-        if not places:
+        if not places and entries[name].shown:
             raise FlatbootError(
                 f"{name} of bench/tables.toml stands nowhere: mark its place in README.md or docs/"
                 f" with <!-- bench: {name} --> and <!-- end -->"
             )
     for entry in entries.values():
         if entry.file:
-            found[entry.name] = [published.plot(root / entry.file, entry.name)]
+            found[entry.name] = [published.whole(root / entry.file, entry.name)]
     return found
 
 
 def _made(entry: Entry, root: Path, records: Kept, console: Console) -> str:
-    """Make *entry*: a table, which is shown too, as Markdown; a plot as SVG."""
+    """Make *entry*: a table, which is shown too, as Markdown; a plot as SVG; figures as TOML."""
     function = _function(entry.makes, root / "bench")
     if entry.file:
         with tempfile.TemporaryDirectory(prefix="flatboot-bench-") as scratch:

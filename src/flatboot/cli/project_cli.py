@@ -26,7 +26,7 @@ def run(
         list[Path] | None,
         typer.Argument(
             help="Record files, folders of them, and results files of sweep --trace.",
-            show_default="bench/results/cpu_bring_up and its defer4",
+            show_default="bench/results/cpu_bring_up.json",
         ),
     ] = None,
     cpus: Annotated[int, typer.Option(help="CPUs of the machine.")] = 1780,
@@ -43,8 +43,8 @@ def run(
         )
     if not 1 <= nodes <= cpus:
         raise UsageError(f"--nodes {nodes}: name at least 1, and no more than the {cpus} CPUs")
-    kept = paths.repo() / "bench" / "results" / "cpu_bring_up"
-    records = results.read(files or [kept, kept / "defer4"])
+    kept = paths.repo() / "bench" / "results" / "cpu_bring_up.json"
+    records = results.read(files or [kept])
     machine = Machine(cpus, nodes)
     found = Projection(projection.kernels(records, rules.ways), rules, published)
     if as_json:

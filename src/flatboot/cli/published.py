@@ -14,6 +14,7 @@ from flatboot.common.errors import FlatbootError
 _BEGIN = re.compile(r"^<!-- bench: ([\w-]+) -->\n", re.MULTILINE)
 _END = "<!-- end -->"
 _MARKDOWN = ".md"
+_PLOT = ".svg"
 
 
 @dataclass(frozen=True)
@@ -21,9 +22,9 @@ class Place:
     """Where a table or plot stands.
 
     Attributes:
-        path: a Markdown file; or a plot, of which the place is the whole.
+        path: a Markdown file; or a plot or other file, of which the place is the whole.
         name: the name in the marks.
-        text: what is between the marks; or the whole of a plot, "" if there is none yet.
+        text: what is between the marks; or the whole of the file, "" if there is none yet.
     """
 
     path: Path
@@ -49,8 +50,8 @@ def places(path: Path) -> list[Place]:
     return found
 
 
-def plot(path: Path, name: str) -> Place:
-    """Return the place of the plot *path*, which may not be there yet."""
+def whole(path: Path, name: str) -> Place:
+    """Return the place that is the whole of *path*, which may not be there yet."""
     return Place(path, name, path.read_text() if path.exists() else "")
 
 
@@ -69,12 +70,12 @@ def differences(old: Place, text: str) -> list[str]:
     """Return what differs between *old* and *text*, a line for each cell; nothing if none does."""
     if old.text == text:
         return []
-    if old.path.suffix != _MARKDOWN:
+    if old.path.suffix == _PLOT:
         return ["the plot differs"]
     before, after = _rows(old.text), _rows(text)
     if [len(row) for row in before] != [len(row) for row in after]:
         return [f"other rows or columns: {len(before)} lines → {len(after)}"]
-    headings = next(row for row in after if len(row) > 1)
+    headings: Sequence[str] = next((row for row in after if len(row) > 1), ())
     return [
         f"{_where(row, headings, index)}{was} → {now}"
         for was_row, row in zip(before, after, strict=True)

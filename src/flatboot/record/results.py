@@ -10,8 +10,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from flatboot.common import disk
 from flatboot.common.errors import FlatbootError, UsageError
-from flatboot.record import record
+from flatboot.record import excerpts, record
 from flatboot.record.record import Record
 
 SCHEMA = 1
@@ -223,8 +224,9 @@ class Results:
 def read(paths: Sequence[Path]) -> list[Record]:
     """Return every record in *paths*: record files, folders of them (``*.json``), results files.
 
-    They come in the order of *paths*; a folder's in the order of their names, those of a results
-    file in the order in which they were added.
+    A file of excerpts counts as a record file that holds many; what an excerpt lacks is empty.
+    They come in the order of *paths*; a folder's in the order of their names, excerpts in that of
+    theirs, and those of a results file in the order in which they were added.
 
     Raises:
         FlatbootError: one of them cannot be read, or is no record and no results file.
@@ -233,12 +235,12 @@ def read(paths: Sequence[Path]) -> list[Record]:
     found: list[Record] = []
     for path in paths:
         if path.is_dir():
-            found += [record.load(file) for file in sorted(path.glob("*.json"))]
+            found += [one for file in sorted(path.glob("*.json")) for one in _of_file(file)]
         elif path.suffix == ".sqlite" or _is_database(path):
             with Results.open(path) as results:
                 found += results.records()
         else:
-            found.append(record.load(path))
+            found += _of_file(path)
     if not found:
         raise UsageError(f"there is no record in {', '.join(map(str, paths)) or 'nothing'}")
     return found
@@ -246,6 +248,15 @@ def read(paths: Sequence[Path]) -> list[Record]:
 
 def _parsed(blob: bytes, key: str, path: Path) -> Record:
     return record.parse(zlib.decompress(blob), f"boot {key} in {path}")
+
+
+def _of_file(path: Path) -> list[Record]:
+    """Return the record in *path*, or those of all its excerpts."""
+    with disk.reading(path):
+        text = path.read_bytes()
+    if excerpts.is_file(text):
+        return [kept.record for kept in excerpts.parse(text, str(path)).values()]
+    return [record.parse(text, str(path))]
 
 
 def _is_database(path: Path) -> bool:

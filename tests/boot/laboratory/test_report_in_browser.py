@@ -95,7 +95,7 @@ def browser(tmp_path: Path) -> Browser:
 
 def records() -> list[Record]:
     """Return kept boots of both kernels, and more that fill the sections which those do not."""
-    kept = results.read([paths.repo() / "bench" / "results" / "headline"])
+    kept = results.read([paths.repo() / "bench" / "results" / "headline.json"])
     whole = next(record for record in kept if record.phases)
     cpus = dataclasses.replace(whole.machine, cpus=4)
     files = {**whole.files, TRACE_FILE: TRACE}

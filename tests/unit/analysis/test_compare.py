@@ -14,11 +14,12 @@ import pytest
 import scipy
 from compared import COSTS, Change, boot, sizes, wall, with_phases
 
-from flatboot.analysis import verdict
+from flatboot.analysis import layout_noise, verdict
 from flatboot.analysis.compare import (
     IMPROVEMENT,
     REGRESSION,
     SAME,
+    THRESHOLD,
     TOTAL,
     UNDECIDED,
     Comparison,
@@ -26,13 +27,13 @@ from flatboot.analysis.compare import (
     compare,
 )
 from flatboot.common.errors import UsageError
-from flatboot.record import phases
-from flatboot.record.record import Record, load
+from flatboot.record import excerpts, phases
+from flatboot.record.record import Record
 
 GIB = 1 << 30
 ALPHA = 0.05
 DATA = Path(__file__).parents[2] / "data" / "compare"
-LAYOUT = Path(__file__).parents[3] / "bench" / "results" / "layout"
+LAYOUT = Path(__file__).parents[3] / "bench" / "results" / "layout.json"
 BIG = ("2G", "64G", "256G", "512G", "1T", "2T")
 
 
@@ -64,10 +65,12 @@ def measured(name: str, **which: str) -> list[Record]:
 
 def laid_out(name: str) -> list[Record]:
     """Return the boots of "stock" or "stock-control" on 2 to 64 GiB that layout.py keeps."""
-    kept = {size: load(LAYOUT / f"{name}-{size}.json") for size in ("2G", "16G", "64G")}
+    kept = excerpts.load(LAYOUT)
     return [
-        with_phases(boots.record("stock", size, 0), phases.by_name(boot.phases))
-        for size, boot in kept.items()
+        with_phases(
+            boots.record("stock", size, 0), phases.by_name(kept[f"{name}-{size}"].record.phases)
+        )
+        for size in ("2G", "16G", "64G")
     ]
 
 
@@ -137,6 +140,19 @@ def test_a_few_timer_interrupts_more_are_no_change() -> None:
     assert compare(sizes("64G"), after).verdict == SAME
     after = sizes("64G", user=lambda cost, gib, cpus: cost + 55_000)
     assert verdicts(compare(sizes("64G"), after))["user space"] == REGRESSION
+
+
+def test_the_threshold_is_far_above_the_noise_that_was_seen() -> None:
+    assert 10 * layout_noise.seen().long_phase_share <= THRESHOLD
+
+
+def test_the_most_that_layout_moved_phases_by() -> None:
+    small = {TOTAL: 10_000_000, "initcalls": 8_000_000, "user": 400, phases.UNATTRIBUTED: 50}
+    moved = {TOTAL: 10_000_900, "initcalls": 7_999_920, "user": 490, phases.UNATTRIBUTED: 900}
+    same = {TOTAL: 20_000_000, "initcalls": 9_000_000, "user": 400}
+    noise = layout_noise.of([(small, moved), (same, same)])
+    assert noise == layout_noise.LayoutNoise(0.00009, 90, 0.00001)
+    assert "\nwhole_share = 0.000090\nphase_instructions = 90\n" in layout_noise.text(noise)
 
 
 def test_a_kernel_whose_code_lies_elsewhere_is_the_same() -> None:

@@ -18,6 +18,8 @@ from flatboot.campaign.kept import Kept, Wanted
 from flatboot.cli import bench_cli
 from flatboot.common import host, paths
 from flatboot.common.errors import FlatbootError, UsageError
+from flatboot.record import excerpts
+from flatboot.record.excerpts import NOTHING, Reads
 from flatboot.show.plain_table import plain
 
 REPO = paths.repo()
@@ -76,7 +78,10 @@ def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             "bench/memory_map/shown_costs.py": MODULE,
         },
     )
-    record("stock", "2G", 1000).save(tmp_path / "bench/results/costs/stock-2G.json")
+    whole = record("stock", "2G", 1000)
+    excerpts.add(
+        tmp_path / "bench/results/costs.json", "stock-2G", excerpts.excerpt(whole, NOTHING)
+    )
     monkeypatch.setattr(paths, "repo", lambda: tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     yield tmp_path
@@ -143,6 +148,30 @@ def test_one_table_alone(repo: Path, boots: list[Wanted]) -> None:
         bench_cli.bench(kept=True, check=False, name="cost")
 
 
+def test_figures_that_the_laboratory_reads_stand_nowhere(
+    repo: Path, boots: list[Wanted], capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(
+        repo,
+        {
+            "bench/tables.toml": f"""{TABLES}
+[noise]
+makes = "memory_map/shown_costs:noise"
+file = "src/noise.toml"
+""",
+            "bench/memory_map/shown_costs.py": f"""{MODULE}
+def noise(kept, path):
+    path.write_text(f"most = {{kept(Wanted('costs', 'stock', '2G')).to_init}}\\n")
+""",
+            "src/noise.toml": "most = 5\n",
+        },
+    )
+    bench_cli.bench(kept=True, check=False, name=None)
+    assert (repo / "src/noise.toml").read_text() == "most = 1000\n"
+    assert "most = 5 → most = 1000" in capsys.readouterr().out
+    bench_cli.bench(kept=True, check=True, name=None)
+
+
 def test_a_table_of_another_shape_replaces_the_old_one(repo: Path) -> None:
     old = README.replace("| stock | 1,000 |\n", "")
     (repo / "README.md").write_text(old)
@@ -184,11 +213,8 @@ def test_a_boot_is_made_once_and_kept(tmp_path: Path, boots: list[Wanted]) -> No
     assert first(one) is first(one)
     first(two)
     assert boots == [one, two]
-    assert {path.name for path in (tmp_path / "a").iterdir()} == {
-        "stock-2G.json",
-        "stock-2G-2n2c-fill-4k-2.json",
-    }
-    assert Kept(tmp_path, again=False)(one) == first(one)
+    assert set(excerpts.load(tmp_path / "a.json")) == {"stock-2G", "stock-2G-2n2c-fill-4k-2"}
+    assert Kept(tmp_path, again=False)(one).to_init == first(one).to_init == 2000
     assert len(boots) == 2
     Kept(tmp_path, again=True, save=False)(one)
     assert len(boots) == 3
@@ -200,7 +226,7 @@ def test_a_kept_record_of_another_boot_is_refused(tmp_path: Path, boots: list[Wa
     """The boots made up here have one CPU, whatever is wanted."""
     wanted = Wanted("a", "stock", "2G", cpus=2)
     Kept(tmp_path, again=False)(wanted)
-    with pytest.raises(FlatbootError, match=r"stock-2G-1n2c.json is of another boot"):
+    with pytest.raises(FlatbootError, match=r"a.json: .* a/stock-2G-1n2c is of another boot"):
         Kept(tmp_path, again=False)(wanted)
 
 
@@ -213,10 +239,41 @@ def test_a_boot_whose_kernel_complains_is_refused(
     monkeypatch.setattr(kept, "_booted", lambda wanted: made)
     with pytest.raises(FlatbootError, match=r"a/flatboot-2G complains.*\nbefore\n4,18.*\nafter"):
         Kept(tmp_path, again=False)(wanted)
-    assert not (tmp_path / "a").exists()
-    made.save(tmp_path / "a" / "flatboot-2G.json")
-    with pytest.raises(FlatbootError, match="complains"):
-        Kept(tmp_path, again=False)(wanted)
+    assert not list(tmp_path.glob("a*"))
+
+
+def test_what_a_table_reads_is_kept_and_nothing_else(tmp_path: Path, boots: list[Wanted]) -> None:
+    reads = Reads(results=("mark",), files=(("/proc/meminfo", ("MemFree:*",)),))
+    wanted = Wanted("a", "stock", "2G", reads=reads)
+    for kept_ones in (Kept(tmp_path, again=False), Kept(tmp_path, again=False)):
+        found = kept_ones(wanted)
+        assert found.results["mark"] == "2000"
+        assert found.meminfo == {"MemFree": 2039672}
+        with pytest.raises(FlatbootError, match=r"a table reads phases of a/stock-2G and does"):
+            print(found.phases)
+        with pytest.raises(FlatbootError, match=r"reads /proc/vmstat of a/stock-2G"):
+            found.files.get("/proc/vmstat", "")
+    text = (tmp_path / "a.json").read_text()
+    assert "flatboot: complete" not in text and "MemTotal" not in text
+    assert len(boots) == 1
+
+
+def test_what_is_kept_for_less_is_refused(tmp_path: Path, boots: list[Wanted]) -> None:
+    wanted = Wanted("a", "stock", "2G", reads=Reads(results=("mark", "pool.*")))
+    Kept(tmp_path, again=False)(wanted)
+    less = dataclasses.replace(wanted, reads=Reads(results=("mark",)))
+    assert Kept(tmp_path, again=False)(less).results["mark"] == "2000"
+    more = dataclasses.replace(wanted, phases=True)
+    with pytest.raises(FlatbootError, match=r"a.json: .* a/stock-2G lacks phases that its table"):
+        Kept(tmp_path, again=False)(more)
+    assert len(boots) == 1
+
+
+def test_a_damaged_file_is_told_before_the_boot(tmp_path: Path, boots: list[Wanted]) -> None:
+    (tmp_path / "a.json").write_text("{")
+    with pytest.raises(FlatbootError, match="not a whole file"):
+        Kept(tmp_path, again=True)(Wanted("a", "stock", "2G"))
+    assert not boots
 
 
 def test_a_boot_that_this_machine_has_no_memory_for(
@@ -283,6 +340,7 @@ def test_every_table_of_this_checkout_has_a_function_and_a_place() -> None:
         "wait-cost",
         "latency",
         "layout",
+        "layout-noise",
         "fill",
         "memory-sweep",
         "curve",

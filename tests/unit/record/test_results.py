@@ -9,7 +9,8 @@ import boots
 import pytest
 
 from flatboot.common.errors import FlatbootError, UsageError
-from flatboot.record import results
+from flatboot.record import excerpts, results
+from flatboot.record.excerpts import NOTHING
 from flatboot.record.results import Results
 
 
@@ -149,8 +150,12 @@ def test_read_takes_files_folders_and_results(tmp_path: Path) -> None:
     made[3].save(tmp_path / "one.json")
     with Results.open(tmp_path / "other-name.db", create=True) as kept:
         kept.add("a", made[2])
+    excerpts.add(tmp_path / "some.json", "b", excerpts.excerpt(made[1], NOTHING))
+    excerpts.add(tmp_path / "some.json", "a", excerpts.excerpt(made[0], NOTHING))
     paths = [folder, tmp_path / "other-name.db", tmp_path / "one.json"]
     assert results.read(paths) == made
+    some = results.read([tmp_path / "some.json"])
+    assert [(one.to_init, one.console) for one in some] == [(1, ""), (2, "")]
 
 
 def test_read_refuses_nothing_and_no_record(tmp_path: Path) -> None:
