@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ import typer
 from flatboot.cli import demo, kernel_cli
 from flatboot.common import disk, progress
 from flatboot.common.errors import UsageError
-from flatboot.guest import machine
+from flatboot.guest import machine, shell
 from flatboot.guest.boot import CLOCKS, Image
 from flatboot.guest.boot import boot as boot_once
 from flatboot.guest.machine import Machine
@@ -41,8 +42,12 @@ def boot(
         ),
     ] = "1",
     clock: Annotated[
-        str, typer.Option(help="exact: counts instructions; wall: time (KVM where it works).")
-    ] = "exact",
+        str | None,
+        typer.Option(
+            help="exact: counts instructions; wall: time (KVM where it works).",
+            show_default="exact; with --shell, wall",
+        ),
+    ] = None,
     cmdline: Annotated[str, typer.Option(help="More kernel parameters.")] = "",
     kernel: Annotated[
         Path | None,
@@ -60,10 +65,21 @@ def boot(
     phases: Annotated[
         bool, typer.Option(help="Find out where the time went; takes about twice as long.")
     ] = True,
+    with_shell: Annotated[
+        bool,
+        typer.Option(
+            "--shell",
+            help="A shell in the guest, of busybox: on a terminal, or with commands from a pipe."
+            " Ctrl-D or exit ends the guest; where it hangs, Ctrl-].",
+        ),
+    ] = False,
 ) -> None:
     """Boot a kernel once: where its time went, its slowest initcalls, its memory."""
+    clock = clock or ("wall" if with_shell else "exact")
     if clock not in CLOCKS:
         raise UsageError(f"unknown clock {clock!r}: choose one of {', '.join(CLOCKS)}")
+    if with_shell and (record_file or timeline_file):
+        raise UsageError("--shell measures nothing: leave out --record and --timeline")
     if timeline_file is not None and not phases:
         raise UsageError("--timeline needs the phases: leave out --no-phases")
     wanted = _machine(arch, memory, cpus, nodes)
@@ -74,6 +90,8 @@ def boot(
         image = own_kernel.find(kernel)
     else:
         raise UsageError("--kernel names a built kernel: leave out --base and --tree")
+    if with_shell:
+        raise typer.Exit(_shell(shell.Wanted(image, wanted, CLOCKS[clock], cmdline, timeout)))
     with progress.step(f"booting {wanted.title}") as step:
         record = boot_once(
             image,
@@ -96,6 +114,13 @@ def boot(
     if record.calls:
         console.print(tables.initcall_table(record))
     console.print(tables.summary(record))
+
+
+def _shell(wanted: shell.Wanted) -> int:
+    """Run a shell in a guest, and return its exit status."""
+    with contextlib.ExitStack() as shown:
+        shown.enter_context(progress.step(f"booting {wanted.machine.title}"))
+        return shell.run(wanted, on_ready=shown.close)
 
 
 @disk.full_is_an_error()
