@@ -73,13 +73,17 @@ def boot(
             " Ctrl-D or exit ends the guest; where it hangs, Ctrl-].",
         ),
     ] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Print QEMU's command line, to be pasted; boot nothing."),
+    ] = False,
 ) -> None:
     """Boot a kernel once: where its time went, its slowest initcalls, its memory."""
     clock = clock or ("wall" if with_shell else "exact")
     if clock not in CLOCKS:
         raise UsageError(f"unknown clock {clock!r}: choose one of {', '.join(CLOCKS)}")
-    if with_shell and (record_file or timeline_file):
-        raise UsageError("--shell measures nothing: leave out --record and --timeline")
+    if (with_shell or dry_run) and (record_file or timeline_file):
+        raise UsageError("--shell and --dry-run measure nothing: leave out --record and --timeline")
     if timeline_file is not None and not phases:
         raise UsageError("--timeline needs the phases: leave out --no-phases")
     wanted = _machine(arch, memory, cpus, nodes)
@@ -90,8 +94,12 @@ def boot(
         image = own_kernel.find(kernel)
     else:
         raise UsageError("--kernel names a built kernel: leave out --base and --tree")
-    if with_shell:
-        raise typer.Exit(_shell(shell.Wanted(image, wanted, CLOCKS[clock], cmdline, timeout)))
+    if with_shell or dry_run:
+        by_hand = shell.Wanted(image, wanted, CLOCKS[clock], cmdline, timeout)
+        if dry_run:
+            typer.echo(shell.command_line(by_hand, shell=with_shell))
+            return
+        raise typer.Exit(_shell(by_hand))
     with progress.step(f"booting {wanted.title}") as step:
         record = boot_once(
             image,

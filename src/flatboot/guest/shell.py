@@ -1,10 +1,11 @@
-"""A guest for people: a shell on its console."""
+"""A guest for people: a shell on its console, and QEMU's command line to run it by hand."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import dataclasses
+import hashlib
 import os
 import re
 import shlex
@@ -18,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from flatboot.common import arches
+from flatboot.common import arches, atomic, paths
 from flatboot.common.errors import UsageError
 from flatboot.common.processes import run_coroutine
 from flatboot.guest import borrowed, guest_run, guestlog, initramfs, kvm, qemu
@@ -124,6 +125,40 @@ def run(wanted: Wanted, on_ready: Callable[[], None] = lambda: None) -> int:
         UsageError: such a guest cannot run this machine's busybox.
     """
     return run_coroutine(_run(wanted, on_ready))
+
+
+def command_line(wanted: Wanted, *, shell: bool) -> str:
+    """Return QEMU's command line, quoted for a shell, with which the guest runs by itself.
+
+    The initramfs that it names lies in the cache.
+
+    Args:
+        wanted: the boot.
+        shell: whether it is that of a shell on the terminal, else of a boot that is measured.
+
+    Raises:
+        FlatbootError: QEMU, the compiler or a shell's busybox is missing, or QEMU is too old.
+        UsageError: there is no such machine, or it cannot run this machine's busybox.
+    """
+    return run_coroutine(_command_line(wanted, shell))
+
+
+async def _command_line(wanted: Wanted, shell: bool) -> str:
+    archive = _archive(wanted, True) if shell else _measured(wanted)
+    name = f"initramfs-{hashlib.sha256(archive).hexdigest()[:16]}.cpio"
+    file = paths.cache() / "guest" / name
+    if not file.exists():
+        with atomic.new_file(file) as new:
+            new.write_bytes(archive)
+    console = "chardev:console" if shell else "stdio"
+    command = guest_run.alone(await _guest(wanted), file, console)
+    if shell:
+        command[1:1] = ["-chardev", "stdio,id=console,signal=off"]
+    return shlex.join(command)
+
+
+def _measured(wanted: Wanted) -> bytes:
+    return initramfs.make(arches.load(wanted.machine.arch), (), wanted.clock)
 
 
 def _archive(wanted: Wanted, terminal: bool) -> bytes:

@@ -1,4 +1,4 @@
-"""A shell in a guest, from a pipe and on a terminal."""
+"""A shell in a guest, from a pipe and on a terminal; and QEMU's command line to run by hand."""
 
 from __future__ import annotations
 
@@ -187,3 +187,40 @@ def test_ctrl_c_ends_a_boot_that_has_no_shell_yet(session: Session) -> None:
     session.expect(b"booting")
     session.type(b"\x03")
     assert session.ended() == 130
+
+
+def test_the_command_line_that_is_printed_boots_by_itself(command: list[str]) -> None:
+    dry = subprocess.run(
+        [*command, "--dry-run"], capture_output=True, text=True, timeout=TIMEOUT_S, check=True
+    )
+    (line,) = dry.stdout.splitlines()
+    assert "/proc/self/fd" not in line
+    done = subprocess.run(
+        ["sh", "-c", line],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=True,
+    )
+    assert "flatboot: mark=" in done.stdout
+    assert "flatboot: complete" in done.stdout
+
+
+def test_the_command_line_of_a_shell_takes_the_terminal(command: list[str]) -> None:
+    dry = subprocess.run(
+        [*command, "--shell", "--dry-run"],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=True,
+    )
+    session = Session(["sh", "-c", dry.stdout])
+    try:
+        session.expect(PROMPT)
+        session.type(b"\x03")
+        session.expect(PROMPT)
+        session.type(b"exit\r")
+        assert session.ended() == 0
+    finally:
+        session.close()

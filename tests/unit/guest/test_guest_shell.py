@@ -1,4 +1,4 @@
-"""What of a guest's output a shell shows, the terminal's modes."""
+"""What of a guest's output a shell shows, the terminal's modes, and QEMU's command line."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import os
 import pty
+import shlex
 import socket
 import termios
 from pathlib import Path
@@ -156,7 +157,30 @@ def wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Wanted:
     return Wanted(own_kernel.find(tmp_path), machine(), "exact", "a='b c'")
 
 
+def test_the_command_line_names_files(wanted: Wanted) -> None:
+    line = shell.command_line(wanted, shell=False)
+    assert "\n" not in line
+    assert "/proc/self/fd" not in line
+    words = shlex.split(line)
+    assert words[0] == ABLE.binary
+    assert words[words.index("-serial") + 1] == "stdio"
+    assert words[words.index("-append") + 1].endswith(" a='b c'")
+    initrd = Path(words[words.index("-initrd") + 1])
+    assert initrd.read_bytes() == initramfs.make(GUEST.arch, (), "exact")
+    assert shell.command_line(wanted, shell=False) == line
+
+
+def test_the_command_line_of_a_shell(wanted: Wanted) -> None:
+    words = shlex.split(shell.command_line(wanted, shell=True))
+    assert words[words.index("-chardev") + 1] == "stdio,id=console,signal=off"
+    assert words[words.index("-serial") + 1] == "chardev:console"
+    archive = Path(words[words.index("-initrd") + 1]).read_bytes()
+    assert b"setsid cttyhack sh" in archive
+    assert b"busybox\tsh\tetc/shell\t" in archive
+
+
 def test_other_architectures_have_no_shell(wanted: Wanted) -> None:
     other = dataclasses.replace(wanted, machine=machine("arm64"))
-    with pytest.raises(UsageError, match="which arm64 does not run: boot with --arch x86_64"):
-        shell.run(other)
+    for call in (lambda: shell.run(other), lambda: shell.command_line(other, shell=True)):
+        with pytest.raises(UsageError, match="which arm64 does not run: boot with --arch x86_64"):
+            call()
