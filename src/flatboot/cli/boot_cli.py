@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from flatboot.cli import demo, kernel_cli
-from flatboot.common import disk, progress
+from flatboot.common import disk, progress, screen
 from flatboot.common.errors import UsageError
 from flatboot.guest import machine, shell
 from flatboot.guest.boot import CLOCKS, Image
@@ -116,7 +116,7 @@ def boot(
     if timeline_file is not None:
         with disk.writing(timeline_file):
             timeline.write(record, timeline_file)
-    console = tables.console()
+    console = screen.console()
     if record.phases:
         console.print(tables.phase_table(record))
     if record.calls:
@@ -139,7 +139,7 @@ def run_demo(
 ) -> None:
     """Boot stock and flatboot from 2 GiB to 1 TiB and print what that costs each of them."""
     records = demo.run(output)
-    console = tables.console()
+    console = screen.console()
     console.print(tables.growth_table([record for record in records if record.phases]))
     console.print(f"records and plot: {output.resolve()}", highlight=False, soft_wrap=True)
 

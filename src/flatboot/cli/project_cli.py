@@ -10,10 +10,10 @@ import typer
 
 from flatboot.analysis import projection, projection_rules
 from flatboot.analysis.projection import Machine, Projection
-from flatboot.common import paths
+from flatboot.common import paths, screen
 from flatboot.common.errors import UsageError
 from flatboot.record import results
-from flatboot.show import projection_tables, tables
+from flatboot.show import projection_tables
 
 
 def register(app: typer.Typer) -> None:
@@ -58,7 +58,7 @@ def run(
     if as_json:
         typer.echo(json.dumps(projection_tables.document(found, machine, published), indent=1))
         return
-    console = tables.console()
+    console = screen.console()
     console.print(projection_tables.answer(found, machine))
     console.print()
     shown = [projection_tables.ways(found, machine), projection_tables.verdicts(found, machine)]
