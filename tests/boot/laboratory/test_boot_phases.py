@@ -20,7 +20,7 @@ from flatboot.record import phases
 from flatboot.record.record import Record, load
 
 MEMORY = "512M"
-PROGRAM = (sys.executable, "-c", "from flatboot.cli import main; main()")
+PROGRAM = (sys.executable, "-c", "from flatboot.cli.cli import main; main()")
 PHASES = {
     "firmware",
     "early memory set-up",
