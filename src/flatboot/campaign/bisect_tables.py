@@ -74,7 +74,7 @@ def step_table(steps: Sequence[Step]) -> Table:
         table.add_column(column, justify="right")
     for step in steps:
         cost = "not measured" if step.cost is None else units.count(step.cost)
-        title = Text(step.commit.title, overflow="ellipsis", no_wrap=True)
+        title = Text(step.commit.title)
         table.add_row(title, _VERDICTS[step.verdict], cost, f"{step.seconds:.0f}")
     return table
 

@@ -13,11 +13,11 @@ import typer
 from flatboot.bootlog import bootlog_advice, bootlog_input
 from flatboot.bootlog.bootlog import Analysis
 from flatboot.bootlog.bootlog_advice import Advice
-from flatboot.common import disk, progress
+from flatboot.common import disk, progress, screen
 from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.record import callbacks, timeline
 from flatboot.record.callbacks import Callback
-from flatboot.show import bootlog_tables, tables
+from flatboot.show import bootlog_tables
 
 
 def register(app: typer.Typer) -> None:
@@ -66,7 +66,7 @@ def analyze(
     if as_json:
         typer.echo(json.dumps(_document(analysis, advice, calls), indent=1))
         return
-    console = tables.console()
+    console = screen.console()
     for part in bootlog_tables.report(analysis, advice):
         console.print(part)
     if calls:

@@ -18,9 +18,8 @@ from rich.text import Text
 from flatboot.campaign.kept import Kept
 from flatboot.cli import published
 from flatboot.cli.published import Place
-from flatboot.common import disk, paths
+from flatboot.common import disk, paths, screen
 from flatboot.common.errors import FlatbootError, UsageError
-from flatboot.show import tables
 from flatboot.show.plain_table import plain
 
 
@@ -63,10 +62,8 @@ def bench(
         raise UsageError(f"there is no table {name!r}: choose one of {', '.join(entries)}")
     places = _places(root, entries)
     records = Kept(root / "bench" / "results", again=not kept, save=not check)
-    console = tables.console()
-    summary = Table(title="Published figures", title_justify="left", show_lines=True)
-    for heading in ("name", "where", "", "old → new"):
-        summary.add_column(heading)
+    console = screen.console()
+    summary = _summary()
     changed = []
     for entry in entries.values():
         if name in (None, entry.name):
@@ -84,6 +81,14 @@ def bench(
     console.print(summary)
     if check and changed:
         raise typer.Exit(1)
+
+
+def _summary() -> Table:
+    """Return an empty table of what became of each place."""
+    summary = Table(title="Published figures", title_justify="left", show_lines=True)
+    for heading in ("name", "where", "", "old → new"):
+        summary.add_column(heading)
+    return summary
 
 
 def _entries(path: Path) -> dict[str, Entry]:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from flatboot.campaign import bisect as bisecting
@@ -18,7 +17,7 @@ from flatboot.campaign.bisect import Bisection, Step, Wanted
 from flatboot.campaign.bisect_state import State
 from flatboot.campaign.git_bisect import Commit
 from flatboot.cli import kernel_cli
-from flatboot.common import arches, disk, host, locks, paths, progress, units
+from flatboot.common import arches, disk, host, locks, paths, progress, screen, units
 from flatboot.common.errors import UsageError
 from flatboot.guest import machine, stored
 from flatboot.guest.boot_spec import BootSpec, Image
@@ -26,7 +25,6 @@ from flatboot.guest.machine import Machine
 from flatboot.kernel import build, kconfig, layer, make, sources
 from flatboot.record.record import Record
 
-_WIDTH = 100
 _SIZES = (2 << 30, 16 << 30, 64 << 30)
 
 
@@ -111,9 +109,7 @@ def run(bisection: Bisection, state: State) -> None:
         UsageError: no machine shows a regression.
     """
     wanted = bisection.wanted
-    console = Console(highlight=False, soft_wrap=True)
-    if not console.is_terminal:
-        console.width = _WIDTH
+    console = screen.console()
     ends = bisection.ends()
     choice = bisecting.choose(ends, wanted.machines, wanted.above)
     shown = bisect_tables.chosen(ends.phases, choice.phase if choice else "")
@@ -125,7 +121,7 @@ def run(bisection: Bisection, state: State) -> None:
             f" {wanted.good.short} with {sizes}: try larger machines with --memory, more CPUs with"
             " --cpus, or other commits"
         )
-    console.print(Text(bisect_tables.choice_line(choice)))
+    console.print(Text(bisect_tables.choice_line(choice)), soft_wrap=True)
 
     def show(step: Step) -> None:
         line = bisect_tables.step_line(step, state)
@@ -133,13 +129,13 @@ def run(bisection: Bisection, state: State) -> None:
 
     found = bisection.search(choice, show)
     console.print(bisect_tables.step_table(found.steps))
-    console.print(bisect_tables.verdict(found))
+    console.print(bisect_tables.verdict(found), soft_wrap=True)
     if found.cost is not None:
         named = bisect_tables.chosen([found.cost.total, found.cost.change], choice.phase)
         title = f"{found.cost.after.short} and, before it, {found.cost.before.short}, instructions"
         console.print(bisect_tables.change_table(title, named, "before", "with it"))
-        console.print(bisect_tables.cost_lines(found.cost))
-    console.print(Text(f"records and logs: {state.folder.resolve()}"))
+        console.print(bisect_tables.cost_lines(found.cost), soft_wrap=True)
+    console.print(Text(f"records and logs: {state.folder.resolve()}"), soft_wrap=True)
 
 
 def machines(arch: str, memory: str | None, cpus: str) -> tuple[Machine, ...]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from flatboot.cli import demo, kernel_cli
-from flatboot.common import disk, progress
+from flatboot.common import disk, progress, screen
 from flatboot.common.errors import UsageError
-from flatboot.guest import machine, stored
+from flatboot.guest import machine, shell, stored
 from flatboot.guest.boot_spec import CLOCKS, BootSpec, Image
 from flatboot.guest.machine import Machine
 from flatboot.kernel import build, own_kernel
@@ -42,8 +43,12 @@ def boot(
         ),
     ] = "1",
     clock: Annotated[
-        str, typer.Option(help="exact: counts instructions; wall: time (KVM where it works).")
-    ] = "exact",
+        str | None,
+        typer.Option(
+            help="exact: counts instructions; wall: time (KVM where it works).",
+            show_default="exact; with --shell, wall",
+        ),
+    ] = None,
     cmdline: Annotated[str, typer.Option(help="More kernel parameters.")] = "",
     kernel: Annotated[
         Path | None,
@@ -62,10 +67,25 @@ def boot(
         bool, typer.Option(help="Find out where the time went; takes about twice as long.")
     ] = True,
     fresh: Fresh = False,
+    with_shell: Annotated[
+        bool,
+        typer.Option(
+            "--shell",
+            help="A shell in the guest, of busybox: on a terminal, or with commands from a pipe."
+            " Ctrl-D or exit ends the guest; where it hangs, Ctrl-].",
+        ),
+    ] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Print QEMU's command line, to be pasted; boot nothing."),
+    ] = False,
 ) -> None:
     """Boot a kernel once: where its time went, its slowest initcalls, its memory."""
+    clock = clock or ("wall" if with_shell else "exact")
     if clock not in CLOCKS:
         raise UsageError(f"unknown clock {clock!r}: choose one of {', '.join(CLOCKS)}")
+    if (with_shell or dry_run) and (record_file or timeline_file):
+        raise UsageError("--shell and --dry-run measure nothing: leave out --record and --timeline")
     if timeline_file is not None and not phases:
         raise UsageError("--timeline needs the phases: leave out --no-phases")
     wanted = _machine(arch, memory, cpus, nodes)
@@ -76,8 +96,13 @@ def boot(
         image = own_kernel.find(kernel)
     else:
         raise UsageError("--kernel names a built kernel: leave out --base and --tree")
+    spec = BootSpec(image, wanted, cmdline, CLOCKS[clock], phases=phases, timeout_s=timeout)
+    if with_shell or dry_run:
+        if dry_run:
+            typer.echo(shell.command_line(spec, shell=with_shell))
+            return
+        raise typer.Exit(_shell(spec))
     with progress.step(f"booting {wanted.title}") as step:
-        spec = BootSpec(image, wanted, cmdline, CLOCKS[clock], phases=phases, timeout_s=timeout)
         record = stored.boot(spec, lambda phase: step.update(0, phase), fresh=fresh)
     if record_file is not None:
         with disk.writing(record_file):
@@ -85,12 +110,19 @@ def boot(
     if timeline_file is not None:
         with disk.writing(timeline_file):
             timeline.write(record, timeline_file)
-    console = tables.console()
+    console = screen.console()
     if record.phases:
         console.print(tables.phase_table(record))
     if record.calls:
         console.print(tables.initcall_table(record))
     console.print(tables.summary(record))
+
+
+def _shell(spec: BootSpec) -> int:
+    """Run a shell in a guest, and return its exit status."""
+    with contextlib.ExitStack() as shown:
+        shown.enter_context(progress.step(f"booting {spec.machine.title}"))
+        return shell.run(spec, on_ready=shown.close)
 
 
 @disk.full_is_an_error()
@@ -102,7 +134,7 @@ def run_demo(
 ) -> None:
     """Boot stock and flatboot from 2 GiB to 1 TiB and print what that costs each of them."""
     records = demo.run(output, fresh=fresh)
-    console = tables.console()
+    console = screen.console()
     console.print(tables.growth_table([record for record in records if record.phases]))
     console.print(f"records and plot: {output.resolve()}", highlight=False, soft_wrap=True)
 

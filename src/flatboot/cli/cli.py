@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from flatboot.cli import (
@@ -22,7 +21,7 @@ from flatboot.cli import (
     selftest,
     sweep_cli,
 )
-from flatboot.common import processes
+from flatboot.common import processes, screen
 from flatboot.common.errors import FlatbootError, UsageError
 
 app = typer.Typer(
@@ -55,7 +54,7 @@ def main() -> None:
             app(standalone_mode=True)
     except FlatbootError as error:
         text = f"[bold red]flatboot:[/] {escape(str(error))}"
-        Console(stderr=True).print(text, highlight=False, soft_wrap=True)
+        screen.console(stderr=True).print(text, soft_wrap=True)
         sys.exit(2 if isinstance(error, UsageError) else 1)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -20,11 +20,10 @@ from rich.text import Text
 from flatboot.analysis import history, junit, verdict
 from flatboot.analysis.compare import ALPHA, THRESHOLD, Comparison, compare
 from flatboot.campaign import compare_boots
-from flatboot.common import atomic, disk
+from flatboot.common import atomic, disk, screen
 from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.record import kernel_names, results
 from flatboot.record.record import Record
-from flatboot.show import tables
 
 _STYLES = {"regression": "bold red", "improvement": "green", "undecided": "yellow"}
 # On the wall clock the runs of a side that find a change of one phase in ten at once, and some
@@ -213,7 +212,7 @@ def _chosen(record: Record, wanted: Sequence[str]) -> bool:
 
 
 def _show(comparison: Comparison) -> None:
-    console = tables.console()
+    console = screen.console()
     console.print(Text(verdict.sentence(comparison), _STYLES.get(comparison.verdict, "bold")))
     console.print(f"A is {comparison.before}, B {comparison.after}.\n", markup=False)
     for table in verdict.tables(comparison):

@@ -14,10 +14,9 @@ from rich.text import Text
 from flatboot.campaign import fuzz_draw
 from flatboot.campaign.fuzz import FAILED, PASSED, REFUSED, Bench, Outcome
 from flatboot.campaign.fuzz_draw import Case
-from flatboot.common import disk, progress, units
+from flatboot.common import disk, progress, screen, units
 from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.kernel import bases, build
-from flatboot.show import tables
 
 _CONFIGS = ("debug", "users")
 _STYLES = {PASSED: "green", FAILED: "bold red", REFUSED: "yellow"}
@@ -50,7 +49,7 @@ def fuzz(
         lambda flavour, name: build.kernel(bases.default(), flavour, name, "x86_64"), config
     )
     outcomes = []
-    console = tables.console()
+    console = screen.console()
     with progress.step(f"fuzzing {units.many(len(seeds), 'boot')}", total=len(seeds)) as step:
         for number, one_seed in enumerate(seeds):
             case = fuzz_draw.draw(one_seed)

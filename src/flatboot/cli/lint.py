@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from flatboot.common import arches, paths, processes, progress
+from flatboot.common import arches, paths, processes, progress, screen
 from flatboot.common.errors import FlatbootError
 from flatboot.common.git import git
 from flatboot.kernel import bases, build, checkpatch, kconfig, layer, make, sources, topics, tree
@@ -46,9 +45,7 @@ def lint(
 ) -> None:
     """Check all code: ruff, mypy, clang-format, gcc, shellcheck, checkpatch."""
     checks = _checks() + (_new_kernel_warnings() if kernel else [])
-    table = Table(title="flatboot lint")
-    for heading in ("check", "files", "result"):
-        table.add_column(heading, justify="right" if heading == "files" else "left")
+    table = _table()
     failed: list[tuple[str, str]] = []
     for check in checks:
         with progress.step(f"lint: {check.name}"):
@@ -59,13 +56,21 @@ def lint(
             "[red]failed[/]" if objections else "[green]passed[/]" if check.files else "no files"
         )
         table.add_row(check.name, str(len(check.files)), result)
-    console = Console()
+    console = screen.console()
     for name, objections in failed:
         console.rule(name)
         console.print(objections, markup=False, highlight=False, soft_wrap=True)
     console.print(table)
     if failed:
         raise typer.Exit(1)
+
+
+def _table() -> Table:
+    """Return an empty table of results."""
+    table = Table(title="flatboot lint")
+    for heading in ("check", "files", "result"):
+        table.add_column(heading, justify="right" if heading == "files" else "left")
+    return table
 
 
 def _objections(check: Check) -> str:

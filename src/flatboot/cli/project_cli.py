@@ -10,10 +10,10 @@ import typer
 
 from flatboot.analysis import projection, projection_rules
 from flatboot.analysis.projection import Machine, Projection
-from flatboot.common import paths
+from flatboot.common import paths, screen
 from flatboot.common.errors import UsageError
 from flatboot.record import results
-from flatboot.show import projection_tables, tables
+from flatboot.show import projection_tables
 
 
 def register(app: typer.Typer) -> None:
@@ -31,6 +31,14 @@ def run(
     ] = None,
     cpus: Annotated[int, typer.Option(help="CPUs of the machine.")] = 1780,
     nodes: Annotated[int, typer.Option(help="Its NUMA nodes.")] = 16,
+    assumptions: Annotated[
+        bool,
+        typer.Option(
+            "--assumptions",
+            help="Also what it takes for granted, the dearest parts, how well the fit meets boots"
+            " that it did not see, and published figures.",
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, times in seconds.")] = False,
 ) -> None:
     """Project the CPU bring-up of a large machine from boots of smaller ones, and say how sure."""
@@ -50,16 +58,21 @@ def run(
     if as_json:
         typer.echo(json.dumps(projection_tables.document(found, machine, published), indent=1))
         return
-    console = tables.console()
-    for made in (
-        projection_tables.terms(found),
-        projection_tables.assumed(found),
-        projection_tables.parts(found),
-        projection_tables.check(found),
-        projection_tables.ways(found, machine),
-        projection_tables.dearest(found, machine),
-        projection_tables.published(found, published),
-        projection_tables.verdicts(found, machine),
-    ):
+    console = screen.console()
+    console.print(projection_tables.answer(found, machine))
+    console.print()
+    shown = [projection_tables.ways(found, machine), projection_tables.verdicts(found, machine)]
+    if assumptions:
+        shown += [
+            projection_tables.dearest(found, machine),
+            projection_tables.terms(found),
+            projection_tables.assumed(found),
+            projection_tables.parts(found),
+            projection_tables.check(found),
+            projection_tables.published(found, published),
+        ]
+    for made in shown:
         console.print(made)
         console.print()
+    if not assumptions:
+        console.print("--assumptions adds what this takes for granted, and how well it fits.")

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from flatboot.common import disk, progress
+from flatboot.common import disk, progress, screen
 from flatboot.record import results
 from flatboot.show import report
 
@@ -23,5 +22,5 @@ def run_report(
     records = results.read(files)
     with progress.step(f"report on {len(records)} boots"), disk.writing(output):
         report.write(records, output)
-    console = Console(highlight=False)
+    console = screen.console()
     console.print(f"report: {output.resolve()}", soft_wrap=True, markup=False)

@@ -15,11 +15,10 @@ from pathlib import Path
 
 from rich.table import Table
 
-from flatboot.common import atomic, disk, host, processes, progress
+from flatboot.common import atomic, disk, host, processes, progress, screen
 from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.common.git import git
 from flatboot.kernel import bases, layer
-from flatboot.show import tables
 
 _FOLDER = Path("tests") / "mutants"
 _OUTCOME = Path("bench") / "mutants.json"
@@ -93,7 +92,7 @@ def run(root: Path, keyword: str | None) -> None:
             with atomic.new_file(root / _OUTCOME) as new:
                 text = {name: asdict(outcome) for name, outcome in sorted(kept.items())}
                 new.write_text(json.dumps(text, indent=1) + "\n")
-    tables.console().print(table(wanted, kept))
+    screen.console().print(table(wanted, kept))
     missed = [mutant.name for mutant in wanted if kept[mutant.name].caught_by == _NOBODY]
     if missed:
         raise FlatbootError(f"nobody catches {', '.join(missed)}: write a test")

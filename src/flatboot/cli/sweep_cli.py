@@ -12,10 +12,10 @@ import typer
 from flatboot.analysis import cpu_work
 from flatboot.campaign import matrix, sweep
 from flatboot.campaign.matrix import Matrix
-from flatboot.common import disk, progress, units
+from flatboot.common import disk, progress, screen, units
 from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.record.results import Results
-from flatboot.show import cpu_work_tables, sweep_tables, tables
+from flatboot.show import cpu_work_tables, sweep_tables
 
 
 def register(app: typer.Typer) -> None:
@@ -143,7 +143,7 @@ def run(
         failures = results.failures()
     records = [held[job.key] for job in jobs if job.key in held]
     failed = [job for job in jobs if job.key not in held]
-    console = tables.console()
+    console = screen.console()
     if records:
         for table in sweep_tables.tables(records):
             console.print(table)

@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
@@ -18,7 +17,9 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-console = Console(stderr=True)
+from flatboot.common import screen
+
+console = screen.console(stderr=True)
 _QUIET_S = 2.0
 _live: Progress | None = None
 

@@ -264,6 +264,24 @@ async def _panicked(running: qemu.Qemu) -> None:
         await asyncio.sleep(_POLL_S)
 
 
+def alone(guest: Guest, initrd: Path | None = None, console: str = "stdio") -> list[str]:
+    """Return QEMU's command line for a guest that nobody controls, and with which it ends.
+
+    Args:
+        guest: what is to be run.
+        initrd: the file of its initramfs, in place of the open one.
+        console: the character device of QEMU that the guest's console is.
+    """
+    command = _command(guest)
+    for option, value in (
+        ("-serial", console),
+        ("-action", "reboot=shutdown"),
+        ("-initrd", f"/proc/self/fd/{guest.initrd}" if initrd is None else str(initrd)),
+    ):
+        command[command.index(option) + 1] = value
+    return command
+
+
 def _files(guest: Guest, log: int | None) -> tuple[int, ...]:
     files = [guest.initrd]
     if log is not None:

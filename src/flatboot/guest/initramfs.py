@@ -37,7 +37,11 @@ def names() -> list[str]:
 
 
 def make(
-    arch: Arch, programs: Sequence[str], clock: str, more: Mapping[str, Path] | None = None
+    arch: Arch,
+    programs: Sequence[str],
+    clock: str,
+    more: Mapping[str, Path] | None = None,
+    dumped: Sequence[str] = DUMPED,
 ) -> bytes:
     """Return a newc archive with /init and *programs*; the same arguments give the same bytes.
 
@@ -47,6 +51,7 @@ def make(
         clock: "exact" or "wall".
         more: further files by their paths in the guest, which keep their modes; those in bin/ may
             be run as *programs*.
+        dumped: what /init prints.
 
     Raises:
         UsageError: a program is unknown.
@@ -67,7 +72,7 @@ def make(
         files[path] = (_REGULAR | source.stat().st_mode & 0o777, source.read_bytes())
     files["dev/console"] = (_CHARACTER, b"")
     files["etc/clock"] = (_FILE, clock.encode())
-    files["etc/dump"] = (_FILE, "".join(f"{path}\n" for path in DUMPED).encode())
+    files["etc/dump"] = (_FILE, "".join(f"{path}\n" for path in dumped).encode())
     files["etc/run"] = (_FILE, "".join("\t".join(words) + "\n" for words in commands).encode())
     files["init"] = (_FILE, compiled("init", arch).read_bytes())
     for name in sorted({command[0] for command in commands} & set(names())):

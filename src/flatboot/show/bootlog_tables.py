@@ -20,7 +20,6 @@ from flatboot.record.record import Call
 
 _BAR_WIDTH = 30
 _SLOWEST = 10
-_TEXT_WIDTH = 90
 
 
 def report(analysis: Analysis, advice: Sequence[Advice]) -> Iterator[RenderableType]:
@@ -72,10 +71,10 @@ def _headline(analysis: Analysis) -> Text:
     text.append(f"{_where(gap)}:\n", "not bold")
     for index, line in enumerate(gap.before):
         last = index == len(gap.before) - 1
-        text.append(f"  {_short(line)}\n", "bold" if last else "not bold dim")
+        text.append(f"  {line}\n", "bold" if last else "not bold dim")
     text.append(f"  ... {units.duration(gap.length)} ...\n", "bold red")
     for index, line in enumerate(gap.after):
-        text.append(f"  {_short(line)}\n", "not bold dim" if index else "bold")
+        text.append(f"  {line}\n", "not bold dim" if index else "bold")
     return text
 
 
@@ -146,7 +145,7 @@ def _gap_table(analysis: Analysis) -> Table:
             units.duration(gap.length),
             _share(gap.length, analysis.total),
             gap.initcall or gap.phase,
-            Text(f"{_short(gap.before[-1])}\n{_short(gap.after[0])}"),
+            Text(f"{gap.before[-1]}\n{gap.after[0]}"),
         )
     return table
 
@@ -189,7 +188,3 @@ def _list(title: str, sentences: Sequence[str]) -> Text:
 
 def _share(part: int, total: int) -> str:
     return f"{part / total:.1%}" if total else ""
-
-
-def _short(line: str) -> str:
-    return line if len(line) <= _TEXT_WIDTH else f"{line[: _TEXT_WIDTH - 3]}..."

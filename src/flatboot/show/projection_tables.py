@@ -1,4 +1,4 @@
-"""A projection for people: what is taken for granted, the check, the machine, published rows."""
+"""A projection for people: the answer, what it takes for granted, the check, published rows."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rich.table import Table
+from rich.text import Text
 
 from flatboot.analysis.projection import Chosen, Estimate, Kernel, Machine, Projection, every
 from flatboot.analysis.projection_rules import Row, Rule, Term, Way
@@ -23,6 +24,20 @@ _FIGURES: dict[str, Callable[[float], str]] = {
     "s": lambda value: f"{value * 1e6:.3g} us",
     "share": lambda value: f"{value:.0%}",
 }
+
+
+def answer(found: Projection, machine: Machine) -> Text:
+    """Return how long *machine* takes by its first way and by the quickest one, as a sentence."""
+    whole = {
+        way.name: found.seconds(way, machine, every) for way in found.rules.ways if not way.online
+    }
+    first = next(iter(whole))
+    quickest = min(whole, key=lambda name: whole[name].value)
+    parts = [
+        f"{whole[name].value:.2f} s ({whole[name].low:.2f} to {whole[name].high:.2f}) with {name}"
+        for name in dict.fromkeys((first, quickest))
+    ]
+    return Text(f"Bringing up {_machine(machine)} takes {', '.join(parts)}.")
 
 
 def terms(found: Projection) -> Table:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.bar import Bar
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -14,18 +13,8 @@ from flatboot.record import phases
 from flatboot.record.record import Record
 
 _BAR_WIDTH = 30
-# Columns of a table that goes to a file or a pipe.
-_WIDTH = 120
 _SLOWEST = 10
 WAITING = "waiting for the memory map"
-
-
-def console() -> Console:
-    """Return the console that tables go to; a file or pipe gets them whole."""
-    made = Console(highlight=False)
-    if not made.is_terminal:
-        made.width = _WIDTH
-    return made
 
 
 def phase_table(record: Record) -> Table:

@@ -42,7 +42,7 @@ def environment(linux: Path) -> dict[str, str]:
 
 
 def bisection(linux: Path, environment: dict[str, str], bad: str) -> subprocess.Popen[str]:
-    script = "from flatboot.cli import main; main()"
+    script = "from flatboot.cli.cli import main; main()"
     state = linux.parent / f"state-{bad}"
     return subprocess.Popen(
         [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -333,14 +334,27 @@ def test_the_tables_name_what_there_is() -> None:
 
 
 def run(*arguments: str) -> str:
-    done = CliRunner().invoke(cli.app, ["project", *arguments])
+    done = CliRunner(env={"COLUMNS": "160"}).invoke(cli.app, ["project", *arguments])
     if done.exception:
         raise done.exception
     return done.stdout
 
 
-def test_command_prints_every_published_row_and_assumption() -> None:
+def test_command_prints_its_answer_first_and_short() -> None:
     text = run("--cpus", "1780", "--nodes", "16")
+    assert text.startswith("Bringing up 1780 CPUs on 16 nodes takes ")
+    sentence = " ".join(text.split("\n\n")[0].split())
+    assert re.search(
+        r" [\d.]+ s \([\d.]+ to [\d.]+\) with stock, .* with cpuhp\.group=tree\.$", sentence
+    )
+    assert "what is asked for" in text
+    assert len(text.splitlines()) < 70
+    for word in ("Taken for granted", "Check on", "Published figures", "handshake"):
+        assert word not in text
+
+
+def test_command_prints_every_published_row_and_assumption() -> None:
+    text = run("--cpus", "1780", "--nodes", "16", "--assumptions")
     lines = [line for line in text.splitlines() if line.startswith("│")]
     for row in projection_rules.published():
         figures = [f"{value:g}" for value in (row.before, row.after) if value is not None]
@@ -372,7 +386,7 @@ def test_command_takes_other_records(tmp_path: Path) -> None:
     for number, one in enumerate(results.read([KEPT])):
         if one.machine.cpus <= 128:
             one.save(tmp_path / f"{number}.json")
-    assert "Check on 128 CPUs" in run(str(tmp_path))
+    assert "Check on 128 CPUs" in run(str(tmp_path), "--assumptions")
 
 
 @pytest.mark.parametrize(

@@ -231,7 +231,7 @@ def test_a_machine_that_this_qemu_cannot_make(
 
 def invoke(*words: str | Path) -> tuple[int, str]:
     """Run the command and return its exit status, and what it printed or raised."""
-    done = CliRunner().invoke(cli.app, ["sweep", *map(str, words)])
+    done = CliRunner(env={"COLUMNS": "160"}).invoke(cli.app, ["sweep", *map(str, words)])
     failed = isinstance(done.exception, FlatbootError)
     return done.exit_code, str(done.exception) if failed else done.output
 
