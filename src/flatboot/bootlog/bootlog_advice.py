@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from flatboot.bootlog.bootlog import Analysis, Gap
+from flatboot.common import typed
 
 _TABLE = Path(__file__).with_name("advice.toml")
 _NS_PER_MS = 1_000_000
@@ -37,7 +38,7 @@ class Rule:
     from_version: str = ""
     before_version: str = ""
     at_least: float = 0.01
-    factor: float | str = 1.0
+    factor: float | Literal["cpus_beyond_4"] = 1.0
     gains_nothing: bool = False
 
 
@@ -58,7 +59,7 @@ class Advice:
     gain: int | None
 
 
-RULES = [Rule(**row) for row in tomllib.loads(_TABLE.read_text())["advice"]]
+RULES = typed.load(_TABLE, dict[str, tuple[Rule, ...]])["advice"]
 
 
 def advise(analysis: Analysis) -> list[Advice]:
@@ -130,7 +131,7 @@ def _shortest(analysis: Analysis) -> int:
 
 
 def _factor(rule: Rule, analysis: Analysis) -> float:
-    if isinstance(rule.factor, float):
+    if rule.factor != "cpus_beyond_4":
         return rule.factor
     secondary = (analysis.facts.cpus or 1) - 1
     kept = min(_KEPT_CPUS - 1, secondary)

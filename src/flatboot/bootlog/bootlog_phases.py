@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from flatboot.bootlog.bootlog_boots import BANNER
 from flatboot.bootlog.bootlog_lines import Line
+from flatboot.common import typed
 from flatboot.record.phases import UNATTRIBUTED
 from flatboot.record.record import Phase
 
@@ -43,12 +43,7 @@ class Found:
     at: int
 
 
-def _marks() -> list[LogMark]:
-    rows = tomllib.loads(_TABLE.read_text())["marks"]
-    return [LogMark(**{**row, "patterns": tuple(map(re.compile, row["patterns"]))}) for row in rows]
-
-
-MARKS = _marks()
+MARKS = typed.load(_TABLE, dict[str, tuple[LogMark, ...]])["marks"]
 
 
 def find(lines: Sequence[Line]) -> list[Found]:

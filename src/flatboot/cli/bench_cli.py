@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import sys
 import tempfile
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +18,7 @@ from rich.text import Text
 from flatboot.campaign.kept import Kept
 from flatboot.cli import published
 from flatboot.cli.published import Place
-from flatboot.common import disk, paths
+from flatboot.common import disk, paths, typed
 from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.show import tables
 from flatboot.show.plain_table import plain
@@ -29,14 +29,14 @@ class Entry:
     """A table or plot of bench/tables.toml.
 
     Attributes:
-        name: as in the marks.
         makes: the function in bench/ that makes it, as FEATURE/MODULE:FUNCTION.
         file: where the plot lies in the checkout; "" for a table.
+        name: as in the marks.
     """
 
-    name: str
     makes: str
     file: str = ""
+    name: str = ""
 
 
 @disk.full_is_an_error()
@@ -82,8 +82,8 @@ def bench(
 
 
 def _entries(path: Path) -> dict[str, Entry]:
-    table = tomllib.loads(path.read_text())
-    return {name: Entry(name, **fields) for name, fields in table.items()}
+    table = typed.load(path, dict[str, Entry])
+    return {name: dataclasses.replace(entry, name=name) for name, entry in table.items()}
 
 
 def _places(root: Path, entries: dict[str, Entry]) -> dict[str, list[Place]]:

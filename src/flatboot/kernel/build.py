@@ -9,7 +9,7 @@ import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from flatboot.common import arches, atomic, disk, paths, progress
+from flatboot.common import arches, atomic, disk, paths, progress, typed
 from flatboot.common.arches import Arch
 from flatboot.common.errors import UsageError
 from flatboot.kernel import kconfig, layer, make, sources, tree
@@ -158,8 +158,7 @@ def kernel(
 
 def load(directory: Path) -> KernelImage:
     """Return the image in *directory*, as its build.json describes it."""
-    fields = json.loads((directory / "build.json").read_text())
-    return KernelImage(directory=directory, **fields)
+    return KernelImage(directory, **typed.load(directory / "build.json", dict[str, str]))
 
 
 def _build(wanted: Request, where: Path, compiler: str, key: str, final: Path) -> None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from flatboot.common import paths, processes, progress
+from flatboot.common import paths, processes, progress, typed
 from flatboot.common.arches import Arch
 from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.kernel.make import Make
@@ -60,9 +58,9 @@ class Missed:
     reason: str
 
 
-def _table() -> dict[str, Any]:
-    with (paths.kernel_dir() / "configs" / "configs.toml").open("rb") as file:
-        return tomllib.load(file)
+def _table() -> dict[str, dict[str, tuple[str, ...]]]:
+    path = paths.kernel_dir() / "configs" / "configs.toml"
+    return typed.load(path, dict[str, dict[str, tuple[str, ...]]])
 
 
 def names() -> list[str]:
@@ -79,7 +77,7 @@ def resolve(name: str, flavour: str, arch: Arch) -> Config:
     table = _table()
     if name in table:
         parts = ("fragments", arch.name, flavour)
-        listed: list[str] = [file for part in parts for file in table[name].get(part, ())]
+        listed = [file for part in parts for file in table[name].get(part, ())]
         folder = paths.kernel_dir() / "configs"
         expanded = [
             folder / file

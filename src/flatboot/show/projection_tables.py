@@ -49,7 +49,7 @@ def parts(found: Projection) -> Table:
     """Return who runs which part, and what may run at the same time."""
     made = table("Who runs what", ["parts", "phase", "runs", "by", "a call takes", "why"], [])
     made.columns[0].overflow = "fold"
-    for rule in found.rules.rules:
+    for rule in found.rules.parts:
         add(made, _parts(rule), rule.phase, _runs(rule), rule.over, _takes(rule), rule.reason)
     return made
 
@@ -152,7 +152,7 @@ def document(found: Projection, machine: Machine, rows: tuple[Row, ...]) -> dict
             for name, term in found.rules.terms.items()
         },
         "assumed": found.rules.assumed,
-        "parts": [dataclasses.asdict(rule) for rule in found.rules.rules],
+        "parts": [dataclasses.asdict(rule) for rule in found.rules.parts],
         "check": {
             flavour: [
                 {**dataclasses.asdict(part), "projected": of[0], "measured": of[1]}

@@ -312,7 +312,7 @@ def test_records_that_do_not_do() -> None:
     with pytest.raises(FlatbootError, match="no rule for parts that are 'new CPU'"):
         Projection(
             projection.kernels(good, (STOCK, FLAT)),
-            dataclasses.replace(rules(part_rule()), rules=(part_rule(),)),
+            dataclasses.replace(rules(part_rule()), parts=(part_rule(),)),
             (),
         )
 
@@ -320,7 +320,7 @@ def test_records_that_do_not_do() -> None:
 def test_the_tables_name_what_there_is() -> None:
     table, rows = projection_rules.rules(), projection_rules.published()
     parts = {part for record in results.read([KEPT]) for part in cpu_work.boot(record).costs}
-    for rule in table.rules:
+    for rule in table.parts:
         assert {Part(function, rule.kind) for function in rule.functions} <= parts
         assert rule.phase in table.phases or rule.runs == "beside"
     functions = {part.function for part in parts}
