@@ -114,7 +114,7 @@ class Step:
     """
 
     commit: Commit
-    verdict: int
+    verdict: str
     cost: float | None
     seconds: float
 
@@ -203,7 +203,7 @@ class Bisection:
         """
         steps: list[Step] = []
 
-        def judge(commit: Commit) -> int:
+        def judge(commit: Commit) -> str:
             steps.append(self._step(choice, commit))
             on_step(steps[-1])
             return steps[-1].verdict

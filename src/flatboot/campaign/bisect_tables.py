@@ -10,10 +10,9 @@ from rich.text import Text
 from flatboot.analysis.compare import TOTAL, PhaseChange, SizeChange
 from flatboot.campaign.bisect import Choice, Cost, Found, Step
 from flatboot.campaign.bisect_state import State
-from flatboot.campaign.git_bisect import BAD, GOOD, SKIP
+from flatboot.campaign.git_bisect import SKIP
 from flatboot.common import units
 
-_VERDICTS = {GOOD: "good", BAD: "bad", SKIP: "skipped"}
 _INSTRUCTIONS_PER_MS = 1e6
 
 
@@ -60,7 +59,7 @@ def step_line(step: Step, state: State) -> str:
             f" {state.log_file(step.commit.hash)}"
         )
     return (
-        f"{step.commit.title}: {_VERDICTS[step.verdict]}, {units.count(step.cost)} instructions,"
+        f"{step.commit.title}: {step.verdict}, {units.count(step.cost)} instructions,"
         f" {step.seconds:.0f} s"
     )
 
@@ -75,7 +74,9 @@ def step_table(steps: Sequence[Step]) -> Table:
     for step in steps:
         cost = "not measured" if step.cost is None else units.count(step.cost)
         title = Text(step.commit.title, overflow="ellipsis", no_wrap=True)
-        table.add_row(title, _VERDICTS[step.verdict], cost, f"{step.seconds:.0f}")
+        table.add_row(
+            title, "skipped" if step.verdict == SKIP else step.verdict, cost, f"{step.seconds:.0f}"
+        )
     return table
 
 
