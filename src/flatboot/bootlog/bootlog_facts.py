@@ -25,13 +25,13 @@ _BOUND_SHARE = 0.6
 
 
 @dataclass(frozen=True)
-class _Table:
+class _FactsFile:
     facts: dict[str, tuple[re.Pattern[str], ...]]
     arches: dict[str, re.Pattern[str]]
     losses: dict[re.Pattern[str], str]
 
 
-_TABLE = typed.load(Path(__file__).with_name("bootlog_facts.toml"), _Table)
+_TABLE = typed.load(Path(__file__).with_name("bootlog_facts.toml"), _FactsFile)
 
 
 @dataclass(frozen=True)

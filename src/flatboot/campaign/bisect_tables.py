@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flatboot.analysis.compare import TOTAL, PhaseChange, SizeChange
-from flatboot.campaign.bisect import Choice, Cost, Found, Step
+from flatboot.campaign.bisect import Choice, CommitCost, Culprit, Trial
 from flatboot.campaign.bisect_state import State
 from flatboot.campaign.git_bisect import SKIP
 from flatboot.common import units
@@ -50,7 +50,7 @@ def choice_line(choice: Choice) -> str:
     )
 
 
-def step_line(step: Step, state: State) -> str:
+def step_line(step: Trial, state: State) -> str:
     """Return a step as a line; of one that was skipped also why, and where the log is."""
     if step.cost is None:
         failure = state.failure(step.commit.hash)
@@ -64,7 +64,7 @@ def step_line(step: Step, state: State) -> str:
     )
 
 
-def step_table(steps: Sequence[Step]) -> Table:
+def step_table(steps: Sequence[Trial]) -> Table:
     """Return the steps: commit, verdict, cost, seconds."""
     table = Table(title="Commits that were tried", title_justify="left")
     table.add_column("commit")
@@ -80,7 +80,7 @@ def step_table(steps: Sequence[Step]) -> Table:
     return table
 
 
-def verdict(found: Found) -> Text:
+def verdict(found: Culprit) -> Text:
     """Return the first bad commit, or all that may be it."""
     lines = ["The first bad commit:"]
     if len(found.candidates) > 1:
@@ -94,7 +94,7 @@ def verdict(found: Found) -> Text:
     return Text("\n".join(lines))
 
 
-def cost_lines(cost: Cost) -> Text:
+def cost_lines(cost: CommitCost) -> Text:
     """Return what the commit costs by memory and CPUs, and the gap in the log."""
     both = [cost.change] if cost.change.name == TOTAL else [cost.change, cost.total]
     lines = [f"It costs {_by_size(change)} ({change.name})." for change in both]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flatboot.campaign import fuzz_judge
-from flatboot.campaign.fuzz_draw import Case
+from flatboot.campaign.fuzz_draw import RandomBoot
 from flatboot.common.errors import FlatbootError
 from flatboot.guest import boot
 from flatboot.guest.boot import GuestFailed, Image
@@ -41,7 +41,7 @@ class Outcome:
         wall_s: seconds that it took.
     """
 
-    case: Case
+    case: RandomBoot
     verdict: str
     problems: list[str]
     records: dict[str, Record]
@@ -58,7 +58,7 @@ class Outcome:
             (folder / f"{self.case.seed}-{name}.console").write_text(console)
 
 
-class Bench:
+class Fuzzer:
     """The kernels of a config, and the boots of one case on them.
 
     With the config debug the reference is the same kernel, which waits: no other has the same
@@ -70,7 +70,7 @@ class Bench:
         self._kernels = kernels
         self._config = config
 
-    def run(self, case: Case) -> Outcome:
+    def run(self, case: RandomBoot) -> Outcome:
         """Carry out *case*.
 
         Raises:

@@ -137,7 +137,7 @@ def count(folder: Path, good: Commit, bad: Commit) -> int:
 
 
 @dataclass(frozen=True)
-class Ended:
+class Bisected:
     """How ``git bisect`` ended.
 
     Attributes:
@@ -149,7 +149,7 @@ class Ended:
     log: str
 
 
-def run(folder: Path, good: Commit, bad: Commit, judge: Callable[[Commit], str]) -> Ended:
+def run(folder: Path, good: Commit, bad: Commit, judge: Callable[[Commit], str]) -> Bisected:
     """Bisect in the clone *folder* without touching its files.
 
     Args:
@@ -171,7 +171,7 @@ def run(folder: Path, good: Commit, bad: Commit, judge: Callable[[Commit], str])
     log = git(folder, "bisect", "log")
     found = [_read(folder, name) for name in _FIRST_BAD.findall(log)]
     git(folder, "bisect", "reset")
-    return Ended(found, log)
+    return Bisected(found, log)
 
 
 def _candidates(folder: Path) -> list[str]:

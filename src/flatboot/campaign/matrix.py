@@ -26,7 +26,7 @@ CONFIG = "bench"
 
 
 @dataclass(frozen=True)
-class Kernel:
+class MatrixKernel:
     """A kernel of the matrix.
 
     Attributes:
@@ -58,7 +58,7 @@ class Cell:
         repetition: 1 for the first time that this is booted, 2 for the second ...
     """
 
-    kernel: Kernel
+    kernel: MatrixKernel
     parameters: str
     cmdline: str
     machine: Machine
@@ -249,7 +249,7 @@ def _shown(axis: str, value: Hashable) -> str:
     return units.short_size(value) if axis == "memory" and isinstance(value, int) else str(value)
 
 
-def _kernel(name: str, table: _KernelTable, folder: Path) -> Kernel:
+def _kernel(name: str, table: _KernelTable, folder: Path) -> MatrixKernel:
     title = f"kernels.{name}"
     if sum(source is not None for source in (table.base, table.tree, table.kernel)) > 1:
         raise UsageError(f"{title} has more than one of base, tree and kernel: leave one")
@@ -268,7 +268,7 @@ def _kernel(name: str, table: _KernelTable, folder: Path) -> Kernel:
             raise UsageError(f"{title}.{key}: there is no {path}")
     built = paths.get("kernel")
     source = str(paths["tree"]) if "tree" in paths else table.base or bases.default()
-    return Kernel(
+    return MatrixKernel(
         name=name,
         source="" if built else source,
         flavour=table.flavour or "flatboot",

@@ -30,7 +30,7 @@ class PhysBits:
 
 
 @dataclass(frozen=True)
-class Qemu:
+class Board:
     """The machine that QEMU emulates for the architecture, and its limits."""
 
     binary: str
@@ -108,7 +108,7 @@ class Arch:
     fragments: tuple[str, ...]
     boot_file: str
     cmdline: str
-    qemu: Qemu
+    qemu: Board
     counter: Counter
     registers: Registers
     physical: Physical

@@ -437,12 +437,12 @@ def _scaled(hits: Sequence[Hit], factor: float) -> list[Hit]:
     return [dataclasses.replace(hit, at=round(hit.at * factor)) for hit in hits]
 
 
-def _machine_record(guest: Guest) -> record.Machine:
-    return record.Machine(
+def _machine_record(guest: Guest) -> record.EmulatedMachine:
+    return record.EmulatedMachine(
         arch=guest.arch.name,
         memory_bytes=guest.machine.memory_bytes,
         cpus=guest.machine.cpus,
-        nodes=[record.Node(node.memory_bytes, node.cpus) for node in guest.machine.nodes],
+        nodes=[record.EmulatedNode(node.memory_bytes, node.cpus) for node in guest.machine.nodes],
         qemu=guest.able.version,
         type=guest.able.machine,
         cpu=qemu.cpu_model(guest.arch, guest.machine),

@@ -42,13 +42,13 @@ def hooks_dir(name: str) -> Path:
 
 
 @dataclass(frozen=True)
-class _Table:
+class _BasesFile:
     default: str
     bases: dict[str, Base]
 
 
-def _table() -> _Table:
-    return typed.load(paths.kernel_dir() / "bases.toml", _Table)
+def _table() -> _BasesFile:
+    return typed.load(paths.kernel_dir() / "bases.toml", _BasesFile)
 
 
 def names() -> list[str]:

@@ -40,7 +40,7 @@ class Kernel:
 
 
 @dataclass(frozen=True)
-class Node:
+class EmulatedNode:
     """A NUMA node: bytes of memory and number of CPUs."""
 
     memory_bytes: int
@@ -48,7 +48,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Machine:
+class EmulatedMachine:
     """The machine that was emulated, and by what.
 
     Attributes:
@@ -67,7 +67,7 @@ class Machine:
     arch: str
     memory_bytes: int
     cpus: int
-    nodes: list[Node]
+    nodes: list[EmulatedNode]
     qemu: str
     type: str
     cpu: str
@@ -153,7 +153,7 @@ class Record:
     """
 
     kernel: Kernel
-    machine: Machine
+    machine: EmulatedMachine
     cmdline: str
     clock: str
     to_init: int

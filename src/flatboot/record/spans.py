@@ -60,7 +60,7 @@ class _Row:
 
 
 @dataclass(frozen=True)
-class _Table:
+class _CallersFile:
     switch: tuple[str, ...]
     skipped: tuple[str, ...]
     callers: tuple[_Row, ...]
@@ -69,7 +69,7 @@ class _Table:
 @functools.cache
 def table() -> Callers:
     """Return the table."""
-    data = typed.load(_TABLE, _Table)
+    data = typed.load(_TABLE, _CallersFile)
     return Callers(
         kinds={name: row.kind for row in data.callers for name in row.functions},
         sleeping=frozenset(row.kind for row in data.callers if row.sleeps),
