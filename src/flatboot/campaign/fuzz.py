@@ -9,7 +9,6 @@ from pathlib import Path
 
 from flatboot.campaign import fuzz_judge
 from flatboot.campaign.fuzz_draw import RandomBoot
-from flatboot.common.errors import FlatbootError
 from flatboot.guest import boot
 from flatboot.guest.boot import GuestFailed, Image
 from flatboot.record.record import Record
@@ -21,10 +20,6 @@ _CMDLINE = (
     " rcupdate.rcu_cpu_stall_timeout=120 kunit.enable=0"
 )
 TIMEOUT_S = 900.0
-#: How often a boot is tried that fails for reasons of the host, such as a counter that jumped.
-_TRIES = 3
-#: QEMU, with a thread for each CPU, may run an instruction that was patched long ago.
-_HOST_FAULT = "Oops: int3:"
 
 
 @dataclass(frozen=True)
@@ -117,28 +112,17 @@ class Fuzzer:
         image = self._kernels(flavour, config)
         words = [f"deferred_init={mode}"] if mode else []
         cmdline = " ".join([*words, _CMDLINE, *self._case.parameters])
-        for tries_left in reversed(range(_TRIES)):
-            failed = ""
-            try:
-                record = boot.boot(
-                    image,
-                    self._case.machine,
-                    clock="wall",
-                    cmdline=cmdline,
-                    guest=programs,
-                    timeout_s=TIMEOUT_S,
-                    arguments=self._case.arguments,
-                )
-                self._records[name], console = record, record.console
-                self._consoles.pop(name, None)
-            except GuestFailed as error:
-                self._consoles[name] = console = error.console
-                self._records.pop(name, None)
-                failed = str(error)
-            except FlatbootError:
-                if not tries_left:
-                    raise
-                continue
-            if _HOST_FAULT not in console:
-                break
-        return failed
+        try:
+            self._records[name] = boot.boot(
+                image,
+                self._case.machine,
+                clock="wall",
+                cmdline=cmdline,
+                guest=programs,
+                timeout_s=TIMEOUT_S,
+                arguments=self._case.arguments,
+            )
+        except GuestFailed as error:
+            self._consoles[name] = error.console
+            return str(error)
+        return ""

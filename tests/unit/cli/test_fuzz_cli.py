@@ -147,35 +147,6 @@ def test_stock_is_a_witness_when_ours_complains(boots: Callable[[Answer], Boots]
     assert made.done[-1] == (("stock", "debug"), "")
 
 
-def test_a_fault_of_the_host_is_tried_again(boots: Callable[[Answer], Boots]) -> None:
-    faults: list[Any] = [
-        FlatbootError("the host's counter jumped"),
-        GuestFailed("panic", "the guest panicked", "Oops: int3: 0000 [#1] SMP"),
-    ]
-
-    def answer(image: Kernel, mode: str) -> Record:
-        if faults:
-            raise faults.pop()
-        return GOOD
-
-    made = boots(answer)
-    outcome = fuzzer("users").run(case())
-    assert outcome.verdict == fuzz.PASSED
-    assert len(made.done) == 4
-    assert not outcome.consoles
-
-
-def test_a_fault_that_stays_is_no_fault_of_the_host(boots: Callable[[Answer], Boots]) -> None:
-    def answer(image: Kernel, mode: str) -> Record:
-        if image[0] == "flatboot":
-            raise GuestFailed("panic", "the guest panicked", "Oops: int3: 0000 [#1] SMP")
-        return GOOD
-
-    made = boots(answer)
-    assert fuzzer("users").run(case()).verdict == fuzz.FAILED
-    assert len(made.done) == 4
-
-
 def test_a_machine_that_cannot_be_booted_at_all_is_an_error(
     boots: Callable[[Answer], Boots],
 ) -> None:
