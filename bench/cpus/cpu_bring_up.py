@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.table import Table
 
 from flatboot.analysis import cpu_work
-from flatboot.analysis.cpu_work import Boot
+from flatboot.analysis.cpu_work import BootParts
 from flatboot.campaign import jobs
 from flatboot.campaign.kept import Kept, Wanted
 from flatboot.show import cpu_work_tables
@@ -51,7 +51,7 @@ def _wanted(table: str, flavour: str, cpus: int, parameter: str) -> Wanted:
     )
 
 
-def boots(kept: Kept) -> dict[str, list[Boot]]:
+def boots(kept: Kept) -> dict[str, list[BootParts]]:
     """Return the boots of each flavour, fewest CPUs first."""
     return cpu_work.boots([kept(wanted(name, cpus, cpus)) for name in FLAVOURS for cpus in CPUS])
 

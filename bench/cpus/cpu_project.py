@@ -6,11 +6,11 @@ import cpu_bring_up
 from rich.table import Table
 
 from flatboot.analysis import projection, projection_rules
-from flatboot.analysis.projection import Machine, Projection
+from flatboot.analysis.projection import MachineSize, Projection
 from flatboot.campaign.kept import Kept
 from flatboot.show import projection_tables
 
-MACHINE = Machine(1780, 16)
+MACHINE = MachineSize(1780, 16)
 
 
 def projected(kept: Kept) -> Projection:

@@ -14,14 +14,13 @@ must be of the same kernel: boot anew when it has changed. The groups of ledger.
 from __future__ import annotations
 
 import argparse
-import tomllib
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from flatboot.campaign.kept import Kept, Wanted
-from flatboot.common import paths, units
+from flatboot.common import paths, typed, units
 from flatboot.guest import functions
 from flatboot.guest.functions import Difference
 from flatboot.record.record import Record
@@ -63,7 +62,7 @@ def table(small: Record, large: Record) -> Table:
 
 def ledger(kept: Kept) -> Table:
     """Return the growth of both kernels between 2 GiB and 1 TiB, in groups, per GiB."""
-    groups = tomllib.loads((HERE / "ledger.toml").read_text())["rows"]
+    groups = typed.toml(HERE / "ledger.toml")["rows"]
     moves = {**{row["what"]: row["move"] for row in groups}, REST: ""}
     beginnings = {row["what"]: tuple(row["functions"].split()) for row in groups}
     per_gib = {flavour: dict.fromkeys(moves, 0.0) for flavour in CMDLINE}

@@ -40,11 +40,11 @@ def record(flavour: str, memory: str, to_init: int, cmdline: str = "") -> Record
     phases.append(Phase("user space", start, to_init - start))
     return Record(
         kernel=records.Kernel("7.3", "7.3.4", flavour, "bench", "abc", "gcc 12"),
-        machine=records.Machine(
+        machine=records.EmulatedMachine(
             arch="x86_64",
             memory_bytes=units.size(memory),
             cpus=1,
-            nodes=[records.Node(1 << 30, 1)],
+            nodes=[records.EmulatedNode(1 << 30, 1)],
             qemu="7.2.22",
             type="pc-q35-7.2",
             cpu="max",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import boots
 
 from flatboot.common import units
-from flatboot.record.record import Node, Phase, Record
+from flatboot.record.record import EmulatedNode, Phase, Record
 
 #: What a phase takes in instructions: fixed, for each GiB, for each CPU.
 COSTS = {
@@ -46,7 +46,7 @@ def with_phases(record: Record, lengths: Mapping[str, int], cpus: int = 1) -> Re
         phases.append(Phase(name, start, length))
         start += length
     machine = dataclasses.replace(
-        record.machine, cpus=cpus, nodes=[Node(record.machine.memory_bytes, cpus)]
+        record.machine, cpus=cpus, nodes=[EmulatedNode(record.machine.memory_bytes, cpus)]
     )
     return dataclasses.replace(record, machine=machine, phases=phases, to_init=start)
 

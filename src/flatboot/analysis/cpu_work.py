@@ -38,7 +38,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Boot:
+class BootParts:
     """The parts of one boot.
 
     Attributes:
@@ -78,14 +78,14 @@ class Growth:
         return self.high / self.low if self.low > 0 else None
 
 
-def boots(records: Sequence[Record]) -> dict[str, list[Boot]]:
+def boots(records: Sequence[Record]) -> dict[str, list[BootParts]]:
     """Return the boots of *records* that have spans, by kernel, fewest CPUs first.
 
     Of boots that differ in neither kernel nor CPUs the last counts.
     """
     counted = [record for record in records if record.spans]
     machines = {(record.machine.memory_bytes, len(record.machine.nodes)) for record in counted}
-    found: dict[str, dict[int, Boot]] = {}
+    found: dict[str, dict[int, BootParts]] = {}
     for name, record in zip(kernel_names.names(counted), counted, strict=True):
         made, machine = boot(record), record.machine
         told = [units.binary_size(machine.memory_bytes), units.many(len(machine.nodes), "node")]
@@ -94,7 +94,7 @@ def boots(records: Sequence[Record]) -> dict[str, list[Boot]]:
     return {name: [of[cpus] for cpus in sorted(of)] for name, of in found.items()}
 
 
-def boot(record: Record) -> Boot:
+def boot(record: Record) -> BootParts:
     """Return the parts of the boot *record*, without firmware and the tracer."""
     kinds = spans.table().kinds
     costs: dict[Part, Cost] = {}
@@ -107,10 +107,10 @@ def boot(record: Record) -> Boot:
         costs[part] = costs.get(part, Cost()) + cost
         if span.step >= 0:
             steps[part] = span.step
-    return Boot(spans.cpus(record.spans), costs, steps)
+    return BootParts(spans.cpus(record.spans), costs, steps)
 
 
-def growth(series: Sequence[Boot], parts: Iterable[Part]) -> Growth | None:
+def growth(series: Sequence[BootParts], parts: Iterable[Part]) -> Growth | None:
     """Return how the work of *parts* together grows over *series*; None for a single boot."""
     if len(series) < 2:
         return None

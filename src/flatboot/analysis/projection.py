@@ -31,7 +31,7 @@ SWEEP = "flatboot sweep --cpus 4,16,64,128,240 --trace --flavour stock,flatboot"
 
 
 @dataclass(frozen=True)
-class Machine:
+class MachineSize:
     """A machine: its CPUs, and its NUMA nodes, which have as many each."""
 
     cpus: int
@@ -39,7 +39,7 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Curve:
+class FittedPart:
     """What a part costs, by the number of CPUs beyond the first.
 
     Attributes:
@@ -56,7 +56,7 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Kernel:
+class FittedKernel:
     """The parts of one kernel.
 
     Attributes:
@@ -65,7 +65,7 @@ class Kernel:
         held_out: the number of CPUs that they are checked on.
     """
 
-    curves: dict[Part, Curve]
+    curves: dict[Part, FittedPart]
     fitted: tuple[int, ...]
     held_out: int
 
@@ -139,7 +139,7 @@ Chosen = Callable[[Part, Rule], bool]
 Values = Mapping[str, float]
 
 
-def kernels(records: Sequence[Record], ways: Sequence[Way]) -> dict[str, Kernel]:
+def kernels(records: Sequence[Record], ways: Sequence[Way]) -> dict[str, FittedKernel]:
     """Return the kernels of *ways*, by ``Way.boots``, from boots of *records* that have spans.
 
     Raises:
@@ -188,7 +188,7 @@ def _parameter(record: Record, parameters: Collection[str]) -> str:
     return next((word for word in record.cmdline.split() if word in parameters), "")
 
 
-def _kernel(boots: Mapping[int, cpu_work.Boot]) -> Kernel:
+def _kernel(boots: Mapping[int, cpu_work.BootParts]) -> FittedKernel:
     """Return the parts of *boots*, which are keyed by the CPUs of their machine."""
     *fitted, last = sorted(boots)
     others = [cpus - 1 for cpus in fitted]
@@ -198,15 +198,15 @@ def _kernel(boots: Mapping[int, cpu_work.Boot]) -> Kernel:
         work = fits.polynomial(others, [cost.working for cost in costs], _INTERRUPTS)
         calls = fits.polynomial(others, [cost.calls for cost in costs])
         held_out = boots[last].together([part]).working
-        curves[part] = Curve(work, calls, held_out, work(last - 1))
-    return Kernel(curves, tuple(fitted), last)
+        curves[part] = FittedPart(work, calls, held_out, work(last - 1))
+    return FittedKernel(curves, tuple(fitted), last)
 
 
 class Projection:
     """Projections from *kernels* by *rules*, with the terms that follow from published rows."""
 
     def __init__(
-        self, kernels: Mapping[str, Kernel], rules: Rules, published: Sequence[Row]
+        self, kernels: Mapping[str, FittedKernel], rules: Rules, published: Sequence[Row]
     ) -> None:
         """Derive the terms that follow from rows of *published*.
 
@@ -228,7 +228,7 @@ class Projection:
             for term in rules.terms.values()
             if term.row == row.name
         }
-        self._known: dict[tuple[Way, Machine], list[_Load]] = {}
+        self._known: dict[tuple[Way, MachineSize], list[_Load]] = {}
         self.values = self._terms()
 
     def has(self, row: Row, function: str) -> bool:
@@ -249,11 +249,13 @@ class Projection:
         factor = self.values[name] if term.row else 1
         return term.low * factor, term.high * factor
 
-    def seconds(self, way: Way, machine: Machine, chosen: Chosen) -> Estimate:
+    def seconds(self, way: Way, machine: MachineSize, chosen: Chosen) -> Estimate:
         """Return the seconds that boot spends on the parts that are *chosen*."""
         return self._estimate(lambda values: self._sum(way, machine, chosen, values))
 
-    def ratio(self, one: tuple[Way, Machine], other: tuple[Way, Machine], of: Chosen) -> Estimate:
+    def ratio(
+        self, one: tuple[Way, MachineSize], other: tuple[Way, MachineSize], of: Chosen
+    ) -> Estimate:
         """Return the ratio of the seconds that two boots spend on the parts *of*.
 
         A term is the same in both; what extrapolation may change is not.
@@ -275,9 +277,9 @@ class Projection:
         """Return the projection of a published *row*; None if there is nothing to project from."""
         if not row.here:
             return None
-        return self.seconds(self.rules.ways[0], Machine(row.cpus, row.nodes), _of(row))
+        return self.seconds(self.rules.ways[0], MachineSize(row.cpus, row.nodes), _of(row))
 
-    def by_part(self, way: Way, machine: Machine) -> dict[Part, float]:
+    def by_part(self, way: Way, machine: MachineSize) -> dict[Part, float]:
         """Return the seconds of each part that boot waits for, the dearest first."""
         found = {
             load.part: self._sum(way, machine, _only(load.part), self.values).seconds
@@ -285,7 +287,7 @@ class Projection:
         }
         return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
-    def verdicts(self, machine: Machine) -> list[Verdict]:
+    def verdicts(self, machine: MachineSize) -> list[Verdict]:
         """Return how the ways on *machine* stand to what is asked for."""
         stock, *others = self.rules.ways
         found = []
@@ -296,7 +298,7 @@ class Projection:
                     ratio = self.ratio((way, machine), (stock, machine), chosen)
                     found.append(Verdict(f"{what}, {way.name} to {stock.name}", ratio, asked))
             if way.online:
-                few = Machine(way.online, 1)
+                few = MachineSize(way.online, 1)
                 ratio = self.ratio((way, machine), (way, few), every)
                 what = f"to /init, {way.name} to {way.online} CPUs"
                 found.append(Verdict(what, ratio, self.rules.targets["to_init"]))
@@ -322,7 +324,7 @@ class Projection:
 
         def known(name: str, values: Values) -> float:
             row = self.fitted[terms[name].row]
-            machine = Machine(row.cpus, row.nodes)
+            machine = MachineSize(row.cpus, row.nodes)
             return self._sum(self.rules.ways[0], machine, _of(row), values).seconds
 
         rests = [self.fitted[terms[name].row].seconds - known(name, fixed) for name in free]
@@ -346,7 +348,7 @@ class Projection:
         low = max(middle.seconds - math.sqrt(less), 0)
         return Estimate(middle.seconds, low, middle.seconds + math.sqrt(more))
 
-    def _sum(self, way: Way, machine: Machine, chosen: Chosen, values: Values) -> _Sum:
+    def _sum(self, way: Way, machine: MachineSize, chosen: Chosen, values: Values) -> _Sum:
         online = way.online or machine.cpus
         seconds = more = less = 0.0
         for load in self._loads(way, machine):
@@ -358,7 +360,7 @@ class Projection:
             less += (working * (1 - 1 / load.growth)) ** 2
         return _Sum(seconds, more, less)
 
-    def _loads(self, way: Way, machine: Machine) -> list[_Load]:
+    def _loads(self, way: Way, machine: MachineSize) -> list[_Load]:
         """Return what each part that boot waits for has to do."""
         if (way, machine) not in self._known:
             kernel, found = self.kernels[way.boots], []
@@ -393,7 +395,7 @@ def _of(row: Row) -> Chosen:
     return lambda part, rule: row.has(part.function, rule.phase)
 
 
-def _size(rule: Rule, machine: Machine, way: Way) -> tuple[float, float]:
+def _size(rule: Rule, machine: MachineSize, way: Way) -> tuple[float, float]:
     """Return the number of CPUs that the cost of a part goes by, and how often that is spent."""
     if way.parameter:
         # Its boots brought up as few CPUs, so the machine's are what it grows with.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from flatboot.analysis.cpu_work import Part
+from flatboot.common import typed
 
 Runs = Literal["once", "prepare", "online", "set up", "beside"]
 Over = Literal["possible", "online", "node"]
@@ -130,7 +130,7 @@ class Rules:
         terms: by name.
         phases: of a boot, in their order.
         ways: how to boot; the first is the one that the published figures are of.
-        rules: who runs which part.
+        parts: who runs which.
         assumed: what is taken for granted without a number: a word, and a text.
         targets: what is asked for: "bring_up" of the ways with groups to the first one, and
             "to_init" of the ways that bring up few CPUs to a machine that has no more.
@@ -139,7 +139,7 @@ class Rules:
     terms: dict[str, Term]
     phases: tuple[str, ...]
     ways: tuple[Way, ...]
-    rules: tuple[Rule, ...]
+    parts: tuple[Rule, ...]
     assumed: dict[str, str]
     targets: dict[str, float]
 
@@ -149,8 +149,8 @@ class Rules:
         Raises:
             KeyError: there is none for its kind.
         """
-        named = (rule for rule in self.rules if part.function in rule.functions)
-        kinds = (rule for rule in self.rules if not rule.functions)
+        named = (rule for rule in self.parts if part.function in rule.functions)
+        kinds = (rule for rule in self.parts if not rule.functions)
         for rule in (*named, *kinds):
             if rule.kind == part.kind:
                 return rule
@@ -160,29 +160,11 @@ class Rules:
 @functools.cache
 def rules() -> Rules:
     """Return projection.toml."""
-    data = _data("projection.toml")
-    return Rules(
-        {name: Term(**fields) for name, fields in data["terms"].items()},
-        tuple(data["phases"]),
-        tuple(Way(**fields) for fields in data["ways"]),
-        tuple(Rule(**_tuples(fields)) for fields in data["parts"]),
-        {fields["what"]: fields["text"] for fields in data["assumed"]},
-        data["targets"],
-    )
+    return typed.load(Path(__file__).with_name("projection.toml"), Rules)
 
 
 @functools.cache
 def published() -> tuple[Row, ...]:
     """Return the rows of projection_published.toml."""
-    return tuple(Row(**_tuples(fields)) for fields in _data("projection_published.toml")["rows"])
-
-
-def _data(name: str) -> dict[str, Any]:
-    with Path(__file__).with_name(name).open("rb") as file:
-        return tomllib.load(file)
-
-
-def _tuples(fields: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
-    }
+    path = Path(__file__).with_name("projection_published.toml")
+    return typed.load(path, dict[str, tuple[Row, ...]])["rows"]

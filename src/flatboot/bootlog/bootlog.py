@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from flatboot.bootlog import bootlog_facts, bootlog_lines, bootlog_phases
-from flatboot.bootlog.bootlog_boots import Boot, NoBoot, choose
+from flatboot.bootlog.bootlog_boots import BootLog, NoBoot, choose
 from flatboot.bootlog.bootlog_facts import Facts, SerialConsole
 from flatboot.bootlog.bootlog_lines import Line
 from flatboot.common import units
@@ -236,7 +236,9 @@ def _hidden(lines: Sequence[Line], facts: Facts) -> list[str]:
     return said
 
 
-def _notes(boot: Boot, lines: Sequence[Line], found: Sequence[bootlog_phases.Found]) -> list[str]:
+def _notes(
+    boot: BootLog, lines: Sequence[Line], found: Sequence[bootlog_phases.FoundMark]
+) -> list[str]:
     said = [boot.format.note]
     if boot.format.clock == "none":
         said.append("the log has no times: boot with printk.time=1 for phases and gaps")
@@ -266,12 +268,12 @@ def _notes(boot: Boot, lines: Sequence[Line], found: Sequence[bootlog_phases.Fou
     return said
 
 
-def _is_beginning(boot: Boot) -> bool:
+def _is_beginning(boot: BootLog) -> bool:
     """Return whether the lines stand at the beginning of a boot, so that their gaps mean much."""
     return boot.lines[0].at is not None and boot.lines[0].at < _BEGINNING_NS
 
 
-def _no_boot(boot: Boot) -> str:
+def _no_boot(boot: BootLog) -> str:
     first = boot.lines[0]
     if first.at is None or boot.whole_start:
         return _TOO_LITTLE

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from flatboot.bootlog.bootlog import Analysis, Gap
+from flatboot.common import typed
 
 _TABLE = Path(__file__).with_name("advice.toml")
 _NS_PER_MS = 1_000_000
@@ -17,7 +18,7 @@ _MOST = 10
 
 
 @dataclass(frozen=True)
-class Rule:
+class AdviceRule:
     """An entry of advice.toml, which says what each field means."""
 
     name: str
@@ -37,7 +38,7 @@ class Rule:
     from_version: str = ""
     before_version: str = ""
     at_least: float = 0.01
-    factor: float | str = 1.0
+    factor: float | Literal["cpus_beyond_4"] = 1.0
     gains_nothing: bool = False
 
 
@@ -58,7 +59,7 @@ class Advice:
     gain: int | None
 
 
-RULES = [Rule(**row) for row in tomllib.loads(_TABLE.read_text())["advice"]]
+RULES = typed.load(_TABLE, dict[str, tuple[AdviceRule, ...]])["advice"]
 
 
 def advise(analysis: Analysis) -> list[Advice]:
@@ -79,7 +80,7 @@ def advise(analysis: Analysis) -> list[Advice]:
     return sorted(found, key=lambda item: -(item.gain or 0))[:_MOST]
 
 
-def _applies(rule: Rule, analysis: Analysis) -> bool:
+def _applies(rule: AdviceRule, analysis: Analysis) -> bool:
     facts = analysis.facts
     version = _number(facts.version)
     return (
@@ -91,7 +92,9 @@ def _applies(rule: Rule, analysis: Analysis) -> bool:
     )
 
 
-def _gains(rule: Rule, analysis: Analysis, taken: set[str]) -> Iterator[tuple[float | None, str]]:
+def _gains(
+    rule: AdviceRule, analysis: Analysis, taken: set[str]
+) -> Iterator[tuple[float | None, str]]:
     """Yield what *rule* gains, in ns (None: not known), and the initcall that it is about."""
     factor = _factor(rule, analysis)
     if rule.phase:
@@ -118,7 +121,7 @@ def _gains(rule: Rule, analysis: Analysis, taken: set[str]) -> Iterator[tuple[fl
         yield None, ""
 
 
-def _beside(rule: Rule, gap: Gap) -> bool:
+def _beside(rule: AdviceRule, gap: Gap) -> bool:
     pairs = ((rule.gap_after, gap.before[-1]), (rule.gap_before, gap.after[0]))
     fits = any(pattern and re.match(pattern, line) for pattern, line in pairs)
     return fits and gap.length >= rule.shortest_ms * _NS_PER_MS
@@ -129,8 +132,8 @@ def _shortest(analysis: Analysis) -> int:
     return analysis.resolution_ns if analysis.total else 0
 
 
-def _factor(rule: Rule, analysis: Analysis) -> float:
-    if isinstance(rule.factor, float):
+def _factor(rule: AdviceRule, analysis: Analysis) -> float:
+    if rule.factor != "cpus_beyond_4":
         return rule.factor
     secondary = (analysis.facts.cpus or 1) - 1
     kept = min(_KEPT_CPUS - 1, secondary)

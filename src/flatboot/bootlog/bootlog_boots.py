@@ -25,7 +25,7 @@ class NoBoot(FlatbootError):
 
 
 @dataclass
-class Boot:
+class BootLog:
     """The messages of one boot.
 
     Attributes:
@@ -48,7 +48,7 @@ class Boot:
     overflow: bool = False
 
 
-def choose(lines: Iterable[Line], wanted: int | None = None) -> tuple[Boot, int]:
+def choose(lines: Iterable[Line], wanted: int | None = None) -> tuple[BootLog, int]:
     """Return boot number *wanted* (from 1; the last if None) of *lines*, and how many there are.
 
     Only one boot is kept at a time, and of that a bounded amount.
@@ -73,10 +73,10 @@ class _Splitter:
         self._wanted = wanted
         self._start()
         self.count = 0
-        self.chosen: Boot | None = None
+        self.chosen: BootLog | None = None
 
     def _start(self) -> None:
-        self._boot = Boot()
+        self._boot = BootLog()
         self._plain: list[Line] = []
         self._bytes = 0
         self._latest = 0

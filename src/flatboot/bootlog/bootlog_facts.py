@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from flatboot.bootlog.bootlog_lines import Line
+from flatboot.common import typed
 
-_TABLE: dict[str, dict[str, Any]] = tomllib.loads(
-    Path(__file__).with_name("bootlog_facts.toml").read_text()
-)
-_FACTS: dict[str, list[re.Pattern[str]]] = {
-    name: [re.compile(item) for item in items] for name, items in _TABLE["facts"].items()
-}
-_ARCHES = {name: re.compile(item) for name, item in _TABLE["arches"].items()}
-_LOSSES = {re.compile(item): meaning for item, meaning in _TABLE["losses"].items()}
 _SERIAL = re.compile(r"\bconsole=(tty(?:[A-Z]\w*|mxc\d+)|uart\w*)(?:,(\S*))?")
 _BAUD = re.compile(r"(?:^|,)(\d{4,7})(?:[noe]\d?r?)?$")
 _DEFAULT_BAUD = 9600
@@ -31,6 +22,16 @@ _ENABLED = re.compile(
 _DEFAULT_LEVEL, _QUIET_LEVEL = 7, 4
 _LEVEL_WORDS = {"quiet": _QUIET_LEVEL, "debug": 10, "ignore_loglevel": 16}
 _BOUND_SHARE = 0.6
+
+
+@dataclass(frozen=True)
+class _FactsFile:
+    facts: dict[str, tuple[re.Pattern[str], ...]]
+    arches: dict[str, re.Pattern[str]]
+    losses: dict[re.Pattern[str], str]
+
+
+_TABLE = typed.load(Path(__file__).with_name("bootlog_facts.toml"), _FactsFile)
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def facts(lines: Sequence[Line]) -> Facts:
 def losses(lines: Sequence[Line]) -> list[str]:
     """Return what was lost, a sentence a kind."""
     said = []
-    for pattern, meaning in _LOSSES.items():
+    for pattern, meaning in _TABLE.losses.items():
         counts = [int(match[1]) for line in lines if (match := pattern.search(line.text))]
         if counts:
             said.append(f"{meaning}: {sum(counts):,}")
@@ -147,7 +148,7 @@ def _is_printed(line: Line, level: int) -> bool:
 
 
 def _text(lines: Sequence[Line], name: str) -> str:
-    for pattern in _FACTS[name]:
+    for pattern in _TABLE.facts[name]:
         for line in lines:
             if match := pattern.match(line.text):
                 return match[1].strip()
@@ -160,7 +161,7 @@ def _number(lines: Sequence[Line], name: str) -> int | None:
 
 
 def _arch(lines: Sequence[Line]) -> str:
-    for name, pattern in _ARCHES.items():
+    for name, pattern in _TABLE.arches.items():
         if any(pattern.match(line.text) for line in lines):
             return name
     return ""

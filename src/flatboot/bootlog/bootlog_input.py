@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import bz2
 import errno
+import gzip
+import lzma
 import os
 import stat
 import sys
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
+from io import BufferedIOBase, BufferedReader
 from pathlib import Path
-from typing import BinaryIO
+from typing import cast
 
 from flatboot.bootlog import bootlog_lines
 from flatboot.bootlog.bootlog import Analysis, analyze_lines
@@ -23,17 +28,28 @@ _CHUNK = 1 << 20
 _LARGE = 64 << 20
 _SAMPLE = 1 << 16
 _BINARY_SHARE = 0.1
-_MAGIC = {b"\x1f\x8b": "gzip", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2"}
+#: What compressed data begin with, their name, and what opens them as a stream.
+_COMPRESSED: dict[bytes, tuple[str, Callable[[BufferedReader], BufferedIOBase]]] = {
+    b"\x1f\x8b": ("gzip", lambda file: gzip.GzipFile(fileobj=file)),
+    b"\xfd7zXZ": ("xz", lzma.LZMAFile),
+    b"BZh": ("bzip2", bz2.BZ2File),
+}
+_DAMAGED = (EOFError, OSError, lzma.LZMAError, zlib.error)
+_ZSTD = b"\x28\xb5\x2f\xfd"
 _CONTROLS = bytes(sorted({*range(32), 127} - {*b"\t\n\r\x1b"}))
 #: The longest record of /dev/kmsg.
 _RECORD = 8192
 
 
 class _Source:
-    """The bytes of a log, as they are read, and what can be said of them."""
+    """The bytes of a log, unpacked as they are read, and what can be said of them."""
 
-    def __init__(self, file: BinaryIO, step: progress.Step | None) -> None:
-        self._file = file
+    def __init__(self, file: BufferedReader, step: progress.Step | None) -> None:
+        head = file.peek()
+        known = (how for magic, how in _COMPRESSED.items() if head.startswith(magic))
+        self.packed, opened = next(known, ("", None))
+        self._raw = file
+        self._file = opened(file) if opened else file
         self._step = step
         self.count = 0
         self.sample = b""
@@ -43,22 +59,22 @@ class _Source:
             self.count += len(chunk)
             self.sample = self.sample or chunk[:_SAMPLE]
             if self._step is not None:
-                self._step.update(self.count)
+                self._step.update(self._raw.tell() if self._raw.seekable() else self.count)
             yield chunk
 
 
 def analyze(name: str, boot: int | None = None) -> Analysis:
     """Return what the log in the file *name* ("-": standard input) tells.
 
-    It is read as a stream: memory does not grow with its size.
+    It is read as a stream, and unpacked if need be: memory does not grow with its size.
 
     Raises:
-        FlatbootError: it cannot be read, is empty, binary or compressed, or holds no boot.
+        FlatbootError: it cannot be read, is empty, binary or damaged, or holds no boot.
         UsageError: it holds fewer boots than *boot*.
     """
     with disk.reading(name):
         if name == STDIN:
-            return _analyze("standard input", sys.stdin.buffer, boot)
+            return _analyze("standard input", cast(BufferedReader, sys.stdin.buffer), boot)
         with Path(name).open("rb") as file:
             return _analyze(name, file, boot)
 
@@ -99,7 +115,7 @@ def _records(handle: int) -> Iterator[bytes]:
         yield record
 
 
-def _analyze(name: str, file: BinaryIO, boot: int | None) -> Analysis:
+def _analyze(name: str, file: BufferedReader, boot: int | None) -> Analysis:
     status = os.fstat(file.fileno())
     size = status.st_size if stat.S_ISREG(status.st_mode) else None
     if size is not None and size < _LARGE:
@@ -113,15 +129,20 @@ def _read(name: str, source: _Source, boot: int | None) -> Analysis:
         return analyze_lines(bootlog_lines.parse(bootlog_lines.split(source)), boot)
     except NoBoot as error:
         raise FlatbootError(f"{name}: {_why(source) or error}") from error
+    except _DAMAGED as error:
+        if not source.packed or (isinstance(error, OSError) and error.errno):
+            raise
+        raise FlatbootError(
+            f"{name}: the {source.packed} data are damaged ({error}): copy the log anew"
+        ) from error
 
 
 def _why(source: _Source) -> str:
     """Return what is wrong with the bytes themselves, or ""."""
     if not source.count:
         return "the log is empty"
-    for magic, kind in _MAGIC.items():
-        if source.sample.startswith(magic):
-            return f"it is compressed ({kind}): unpack it first"
+    if source.sample.startswith(_ZSTD):
+        return "it is compressed (zstd): give it unpacked, by zstd -dc FILE | flatboot analyze -"
     controls = len(source.sample) - len(source.sample.translate(None, _CONTROLS))
     if controls > _BINARY_SHARE * len(source.sample):
         return "it is binary, not a log: give the text of dmesg, journalctl or a console"

@@ -6,10 +6,11 @@ import datetime
 import itertools
 import json
 import re
-import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from flatboot.common import typed
 
 _TABLE = Path(__file__).with_name("bootlog_formats.toml")
 _LEVELS = ("emerg", "alert", "crit", "err", "warn", "notice", "info", "debug")
@@ -60,12 +61,7 @@ class Line:
     boot: str = ""
 
 
-def _formats() -> list[Format]:
-    rows = tomllib.loads(_TABLE.read_text())["formats"]
-    return [Format(**{**row, "pattern": re.compile(row["pattern"])}) for row in rows]
-
-
-FORMATS = _formats()
+FORMATS = typed.load(_TABLE, dict[str, tuple[Format, ...]])["formats"]
 KMSG, PLAIN = FORMATS[0], FORMATS[-1]
 JOURNAL = Format("journalctl -o json", re.compile(r"\{"), "kernel", 1000)
 #: Forms whose lines hold a stamp like ``[    0.123456]``, which may stand anywhere in a torn line.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from flatboot.bootlog.bootlog_boots import BANNER
 from flatboot.bootlog.bootlog_lines import Line
+from flatboot.common import typed
 from flatboot.record.phases import UNATTRIBUTED
 from flatboot.record.record import Phase
 
@@ -35,7 +35,7 @@ class LogMark:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundMark:
     """A mark that the log holds: at which index of the lines, and at which time (ns)."""
 
     mark: LogMark
@@ -43,17 +43,12 @@ class Found:
     at: int
 
 
-def _marks() -> list[LogMark]:
-    rows = tomllib.loads(_TABLE.read_text())["marks"]
-    return [LogMark(**{**row, "patterns": tuple(map(re.compile, row["patterns"]))}) for row in rows]
+MARKS = typed.load(_TABLE, dict[str, tuple[LogMark, ...]])["marks"]
 
 
-MARKS = _marks()
-
-
-def find(lines: Sequence[Line]) -> list[Found]:
+def find(lines: Sequence[Line]) -> list[FoundMark]:
     """Return the marks that *lines* hold, in their order."""
-    found: list[Found] = []
+    found: list[FoundMark] = []
     after = 0
     for mark in MARKS:
         index = _index(mark, lines, after)
@@ -64,16 +59,16 @@ def find(lines: Sequence[Line]) -> list[Found]:
             longest = max(_lasted(mark, line) for line in lines[after : index + 1])
             before = lines[after].at or 0
             begin = at - longest if at - longest - before > _TICK_NS else before
-            found.append(Found(mark, index, begin))
+            found.append(FoundMark(mark, index, begin))
             index = _report_of_memory(lines, index)
-            found.append(Found(LogMark(UNATTRIBUTED, ()), index, lines[index].at or 0))
+            found.append(FoundMark(LogMark(UNATTRIBUTED, ()), index, lines[index].at or 0))
         else:
-            found.append(Found(mark, index, at))
+            found.append(FoundMark(mark, index, at))
         after = index
     return found
 
 
-def phases(lines: Sequence[Line], found: Sequence[Found]) -> list[Phase]:
+def phases(lines: Sequence[Line], found: Sequence[FoundMark]) -> list[Phase]:
     """Return the phases up to ``end``: without gaps, adding up.
 
     Times are nanoseconds of the kernel's clock. A phase whose beginning or end the log does not
@@ -94,7 +89,7 @@ def phases(lines: Sequence[Line], found: Sequence[Found]) -> list[Phase]:
     return parts
 
 
-def end(lines: Sequence[Line], found: Sequence[Found]) -> int:
+def end(lines: Sequence[Line], found: Sequence[FoundMark]) -> int:
     """Return when the first process of user space starts, in ns.
 
     Where the log does not show it, that is the last sign of the kernel's own boot, or else the last
@@ -106,12 +101,12 @@ def end(lines: Sequence[Line], found: Sequence[Found]) -> int:
     return max(last or [line.at or 0 for line in lines])
 
 
-def user_space(found: Sequence[Found]) -> bool:
+def user_space(found: Sequence[FoundMark]) -> bool:
     """Return whether the log shows the start of the first process of user space."""
     return bool(found) and found[-1].mark.begins == USER_SPACE
 
 
-def missing(lines: Sequence[Line], found: Sequence[Found]) -> list[LogMark]:
+def missing(lines: Sequence[Line], found: Sequence[FoundMark]) -> list[LogMark]:
     """Return the marks that such a log should hold, and does not."""
     seen = {item.mark for item in found}
     banner = next((line.text for line in lines if BANNER.match(line.text)), None)
@@ -145,7 +140,7 @@ def _report_of_memory(lines: Sequence[Line], index: int) -> int:
     return index
 
 
-def _vague(lines: Sequence[Line], found: Sequence[Found]) -> set[str]:
+def _vague(lines: Sequence[Line], found: Sequence[FoundMark]) -> set[str]:
     """Return the phases without a beginning or an end, because a mark is missing."""
     lost = missing(lines, found)
     present = {item.mark for item in found}

@@ -13,7 +13,7 @@ _NUMBER = re.compile(r"0x[0-9a-f]+|\b[0-9a-f]{6,}\b|\d+", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class Gap:
+class WiderGap:
     """Two lines that follow each other in both logs, and the seconds between them.
 
     Attributes:
@@ -29,7 +29,7 @@ class Gap:
     after: float
 
 
-def growth(before: str, after: str) -> Gap | None:
+def growth(before: str, after: str) -> WiderGap | None:
     """Return the gap that is wider in the log *after* than in *before*, by most.
 
     Lines that only one of the logs has are passed over; numbers in the lines do not matter.
@@ -43,7 +43,7 @@ def growth(before: str, after: str) -> Gap | None:
         for offset in range(block.size)
     ]
     gaps = [
-        Gap(
+        WiderGap(
             first=new[j][1],
             then=new[next_j][1],
             before=float(old[next_i][0]) - float(old[i][0]),

@@ -19,7 +19,7 @@ from flatboot.analysis.compare import (
     compare,
 )
 from flatboot.bootlog import log_gap
-from flatboot.bootlog.log_gap import Gap
+from flatboot.bootlog.log_gap import WiderGap
 from flatboot.campaign import git_bisect
 from flatboot.campaign.bisect_state import State
 from flatboot.campaign.git_bisect import BAD, GOOD, SKIP, Commit
@@ -74,7 +74,7 @@ def parse_above(text: str) -> Above:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class BisectionSpec:
     """A bisection that is asked for.
 
     Attributes:
@@ -104,7 +104,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Step:
+class Trial:
     """A commit that git asked for.
 
     Attributes:
@@ -115,13 +115,13 @@ class Step:
     """
 
     commit: Commit
-    verdict: int
+    verdict: str
     cost: float | None
     seconds: float
 
 
 @dataclass(frozen=True)
-class Cost:
+class CommitCost:
     """What the first bad commit costs, against the commit before it.
 
     Attributes:
@@ -136,11 +136,11 @@ class Cost:
     after: Commit
     total: PhaseChange
     change: PhaseChange
-    gap: Gap | None
+    gap: WiderGap | None
 
 
 @dataclass(frozen=True)
-class Found:
+class Culprit:
     """What a bisection found.
 
     Attributes:
@@ -151,9 +151,9 @@ class Found:
     """
 
     choice: Choice
-    steps: list[Step]
+    steps: list[Trial]
     candidates: list[Commit]
-    cost: Cost | None
+    cost: CommitCost | None
 
 
 class Unmeasured(FlatbootError):
@@ -172,7 +172,7 @@ class Unmeasured(FlatbootError):
 class Bisection:
     """Builds, boots and bisects in one clone, with what it learns in a ``State``."""
 
-    def __init__(self, wanted: Wanted, folder: Path, lab: Lab, state: State) -> None:
+    def __init__(self, wanted: BisectionSpec, folder: Path, lab: Lab, state: State) -> None:
         """Bisect as *wanted* in the clone *folder*."""
         self.wanted = wanted
         self._folder = folder
@@ -195,16 +195,16 @@ class Bisection:
                 ) from error
         return compare(*boots)
 
-    def search(self, choice: Choice, on_step: Callable[[Step], None]) -> Found:
+    def search(self, choice: Choice, on_step: Callable[[Trial], None]) -> Culprit:
         """Find the first bad commit.
 
         Args:
             choice: what tells good from bad.
             on_step: called with each step as it is done.
         """
-        steps: list[Step] = []
+        steps: list[Trial] = []
 
-        def judge(commit: Commit) -> int:
+        def judge(commit: Commit) -> str:
             steps.append(self._step(choice, commit))
             on_step(steps[-1])
             return steps[-1].verdict
@@ -217,9 +217,9 @@ class Bisection:
         last = {step.commit for step in steps if step.verdict == BAD} | {bad}
         after = next(commit for commit in ended.candidates if commit in last)
         cost = self._cost(choice, ended.candidates, after)
-        return Found(choice, steps, ended.candidates, cost)
+        return Culprit(choice, steps, ended.candidates, cost)
 
-    def _step(self, choice: Choice, commit: Commit) -> Step:
+    def _step(self, choice: Choice, commit: Commit) -> Trial:
         cost: float | None = None
         verdict = SKIP
         if not self._state.failure(commit.hash):
@@ -228,7 +228,7 @@ class Bisection:
                 verdict = BAD if cost > choice.limit else GOOD
             except Unmeasured as error:
                 self._state.fail(commit.hash, str(error), error.log)
-        return Step(commit, verdict, cost, self._state.seconds(commit.hash))
+        return Trial(commit, verdict, cost, self._state.seconds(commit.hash))
 
     def _cost_of(self, choice: Choice, commit: Commit) -> int:
         ends = (self.wanted.good, self.wanted.bad)
@@ -242,7 +242,9 @@ class Bisection:
             raise Unmeasured(f"does not show the phase {choice.phase}", "\n".join(boot.notes))
         return boot.phase(choice.phase)
 
-    def _cost(self, choice: Choice, candidates: Sequence[Commit], after: Commit) -> Cost | None:
+    def _cost(
+        self, choice: Choice, candidates: Sequence[Commit], after: Commit
+    ) -> CommitCost | None:
         before = next(
             parent
             for candidate in candidates
@@ -259,7 +261,7 @@ class Bisection:
             return None
         changes = {phase.name: phase for phase in compare(*boots).phases}
         gap = log_gap.growth(boots[0][-1].log, boots[1][-1].log)
-        return Cost(before, after, changes[TOTAL], changes[choice.phase], gap)
+        return CommitCost(before, after, changes[TOTAL], changes[choice.phase], gap)
 
     def _measure(
         self, commit: Commit, machines: Sequence[Machine], timeout_s: float

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from flatboot.common import atomic
+from flatboot.common import atomic, typed
 from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.guest.machine import Machine
 from flatboot.record.record import Record
@@ -15,6 +16,20 @@ from flatboot.record.store import Store
 
 _SCHEMA = 1
 _RECORDS = "records.sqlite"
+
+
+@dataclass
+class _Commit:
+    failure: str = ""
+    seconds: float = 0.0
+
+
+@dataclass
+class _Kept:
+    settings: dict[str, str]
+    commits: dict[str, _Commit] = field(default_factory=dict)
+    log: str = ""
+    schema: int = _SCHEMA
 
 
 class State:
@@ -34,34 +49,29 @@ class State:
         self.folder = folder
         self._file = folder / "state.json"
         self._records = Store(folder / _RECORDS)
-        self._data: dict[str, Any] = {
-            "schema": _SCHEMA,
-            "settings": settings,
-            "commits": {},
-            "log": "",
-        }
+        self._kept = _Kept(settings)
         if self._file.is_file():
-            self._data = self._read(settings)
+            self._kept = self._read(settings)
         else:
             self._save()
 
-    def _read(self, settings: dict[str, str]) -> dict[str, Any]:
+    def _read(self, settings: dict[str, str]) -> _Kept:
         try:
-            data: dict[str, Any] = json.loads(self._file.read_text())
-            schema, known = data["schema"], data["settings"]
-        except (ValueError, KeyError, TypeError) as error:
+            kept = typed.load(self._file, _Kept)
+        except FlatbootError as error:
             raise FlatbootError(
-                f"{self._file} is not the state of a bisection: add --reset to begin anew"
+                f"{error}, so it is not the state of a bisection: add --reset to begin anew"
             ) from error
-        if schema > _SCHEMA:
+        if kept.schema > _SCHEMA:
             raise FlatbootError(f"a newer flatboot wrote {self._file}: update flatboot")
-        if known != settings:
+        if kept.settings != settings:
+            known = kept.settings
             changed = sorted(key for key in settings if known.get(key) != settings[key])
             raise UsageError(
                 f"{self.folder} holds another bisection (its {', '.join(changed)} differ): name"
                 " another folder with --state, or add --reset to begin anew"
             )
-        return data
+        return kept
 
     @staticmethod
     def forget(folder: Path) -> None:
@@ -81,13 +91,13 @@ class State:
 
     def failure(self, commit: str) -> str:
         """Return why *commit* could not be measured, or ""."""
-        return str(self._commit(commit).get("failure", ""))
+        return self._commit(commit).failure
 
     def fail(self, commit: str, why: str, log: str) -> None:
         """Keep that *commit* could not be measured: the sentence *why*, and the end of the log."""
         with atomic.new_file(self.log_file(commit)) as new:
             new.write_text(log + "\n")
-        self._commit(commit)["failure"] = why
+        self._commit(commit).failure = why
         self._save()
 
     def log_file(self, commit: str) -> Path:
@@ -96,25 +106,24 @@ class State:
 
     def seconds(self, commit: str) -> float:
         """Return how long *commit* took so far, in seconds."""
-        return float(self._commit(commit).get("seconds", 0.0))
+        return self._commit(commit).seconds
 
     def spend(self, commit: str, seconds: float) -> None:
         """Add *seconds* to what *commit* took."""
-        self._commit(commit)["seconds"] = round(self.seconds(commit) + seconds, 1)
+        self._commit(commit).seconds = round(self.seconds(commit) + seconds, 1)
         self._save()
 
     def keep_log(self, log: str) -> None:
         """Keep git's log of the bisection."""
-        self._data["log"] = log
+        self._kept.log = log
         self._save()
 
-    def _commit(self, commit: str) -> dict[str, Any]:
-        entries: dict[str, dict[str, Any]] = self._data["commits"]
-        return entries.setdefault(commit, {})
+    def _commit(self, commit: str) -> _Commit:
+        return self._kept.commits.setdefault(commit, _Commit())
 
     def _save(self) -> None:
         with atomic.new_file(self._file) as new:
-            new.write_text(json.dumps(self._data, indent=1) + "\n")
+            new.write_text(json.dumps(dataclasses.asdict(self._kept), indent=1) + "\n")
 
 
 def _key(commit: str, machine: Machine) -> str:

@@ -8,12 +8,11 @@ from rich.table import Table
 from rich.text import Text
 
 from flatboot.analysis.compare import TOTAL, PhaseChange, SizeChange
-from flatboot.campaign.bisect import Choice, Cost, Found, Step
+from flatboot.campaign.bisect import Choice, CommitCost, Culprit, Trial
 from flatboot.campaign.bisect_state import State
-from flatboot.campaign.git_bisect import BAD, GOOD, SKIP
+from flatboot.campaign.git_bisect import SKIP
 from flatboot.common import units
 
-_VERDICTS = {GOOD: "good", BAD: "bad", SKIP: "skipped"}
 _INSTRUCTIONS_PER_MS = 1e6
 
 
@@ -51,7 +50,7 @@ def choice_line(choice: Choice) -> str:
     )
 
 
-def step_line(step: Step, state: State) -> str:
+def step_line(step: Trial, state: State) -> str:
     """Return a step as a line; of one that was skipped also why, and where the log is."""
     if step.cost is None:
         failure = state.failure(step.commit.hash)
@@ -60,12 +59,12 @@ def step_line(step: Step, state: State) -> str:
             f" {state.log_file(step.commit.hash)}"
         )
     return (
-        f"{step.commit.title}: {_VERDICTS[step.verdict]}, {units.count(step.cost)} instructions,"
+        f"{step.commit.title}: {step.verdict}, {units.count(step.cost)} instructions,"
         f" {step.seconds:.0f} s"
     )
 
 
-def step_table(steps: Sequence[Step]) -> Table:
+def step_table(steps: Sequence[Trial]) -> Table:
     """Return the steps: commit, verdict, cost, seconds."""
     table = Table(title="Commits that were tried", title_justify="left")
     table.add_column("commit")
@@ -74,12 +73,12 @@ def step_table(steps: Sequence[Step]) -> Table:
         table.add_column(column, justify="right")
     for step in steps:
         cost = "not measured" if step.cost is None else units.count(step.cost)
-        title = Text(step.commit.title)
-        table.add_row(title, _VERDICTS[step.verdict], cost, f"{step.seconds:.0f}")
+        verdict = "skipped" if step.verdict == SKIP else step.verdict
+        table.add_row(Text(step.commit.title), verdict, cost, f"{step.seconds:.0f}")
     return table
 
 
-def verdict(found: Found) -> Text:
+def verdict(found: Culprit) -> Text:
     """Return the first bad commit, or all that may be it."""
     lines = ["The first bad commit:"]
     if len(found.candidates) > 1:
@@ -93,7 +92,7 @@ def verdict(found: Found) -> Text:
     return Text("\n".join(lines))
 
 
-def cost_lines(cost: Cost) -> Text:
+def cost_lines(cost: CommitCost) -> Text:
     """Return what the commit costs by memory and CPUs, and the gap in the log."""
     both = [cost.change] if cost.change.name == TOTAL else [cost.change, cost.total]
     lines = [f"It costs {_by_size(change)} ({change.name})." for change in both]

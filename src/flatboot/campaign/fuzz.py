@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flatboot.campaign import fuzz_judge
-from flatboot.campaign.fuzz_draw import Case
-from flatboot.common.errors import FlatbootError
+from flatboot.campaign.fuzz_draw import RandomBoot
 from flatboot.guest import stored
 from flatboot.guest.boot import GuestFailed
 from flatboot.guest.boot_spec import BootSpec, Image
@@ -23,10 +22,6 @@ _CMDLINE = (
     " rcupdate.rcu_cpu_stall_timeout=120 kunit.enable=0"
 )
 TIMEOUT_S = 900.0
-#: How often a boot is tried that fails for reasons of the host, such as a counter that jumped.
-_TRIES = 3
-#: QEMU, with a thread for each CPU, may run an instruction that was patched long ago.
-_HOST_FAULT = "Oops: int3:"
 
 
 @dataclass(frozen=True)
@@ -43,7 +38,7 @@ class Outcome:
         wall_s: seconds that it took.
     """
 
-    case: Case
+    case: RandomBoot
     verdict: str
     problems: list[str]
     records: dict[str, Record]
@@ -60,7 +55,7 @@ class Outcome:
             (folder / f"{self.case.seed}-{name}.console").write_text(console)
 
 
-class Bench:
+class Fuzzer:
     """The kernels of a config, and the boots of one case on them.
 
     With the config debug the reference is the same kernel, which waits: no other has the same
@@ -72,7 +67,7 @@ class Bench:
         self._kernels = kernels
         self._config = config
 
-    def run(self, case: Case) -> Outcome:
+    def run(self, case: RandomBoot) -> Outcome:
         """Carry out *case*.
 
         Raises:
@@ -127,20 +122,9 @@ class Bench:
             arguments=self._case.arguments,
             timeout_s=TIMEOUT_S,
         )
-        for tries_left in reversed(range(_TRIES)):
-            failed = ""
-            try:
-                record = stored.boot(spec)
-                self._records[name], console = record, record.console
-                self._consoles.pop(name, None)
-            except GuestFailed as error:
-                self._consoles[name] = console = error.console
-                self._records.pop(name, None)
-                failed = str(error)
-            except FlatbootError:
-                if not tries_left:
-                    raise
-                continue
-            if _HOST_FAULT not in console:
-                break
-        return failed
+        try:
+            self._records[name] = stored.boot(spec)
+        except GuestFailed as error:
+            self._consoles[name] = error.console
+            return str(error)
+        return ""

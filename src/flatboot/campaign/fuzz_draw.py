@@ -49,7 +49,7 @@ MODES = ("lazy", "lazy", "lazy", "background")
 
 
 @dataclass(frozen=True)
-class Case:
+class RandomBoot:
     """A random boot.
 
     Attributes:
@@ -122,7 +122,7 @@ class Room:
         return sum(end - start for start, end in self.ranges)
 
 
-def draw(seed: int) -> Case:
+def draw(seed: int) -> RandomBoot:
     """Return the case of *seed*: the same one every time."""
     draws = Draws(seed)
     mib = draws.number(SMALLEST, LARGEST)
@@ -138,7 +138,7 @@ def draw(seed: int) -> Case:
     room = Room(ranges, spare, len([node for node in nodes if node.memory_bytes]))
     drawn = draws.some_of(tuple(PARAMETERS), 5)
     parameters = tuple(PARAMETERS[name](draws, room) for name in drawn)
-    return Case(
+    return RandomBoot(
         seed=seed,
         machine=machine,
         layout=f"{'AMD' if vendor == AMD else 'Intel'}, {place}",

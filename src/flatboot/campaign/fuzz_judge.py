@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
-from flatboot.campaign.fuzz_draw import Case
+from flatboot.campaign.fuzz_draw import RandomBoot
 from flatboot.record import splats
 from flatboot.record.record import Record
 
@@ -51,7 +51,7 @@ _ITEMS = (
 )
 
 
-def programs(case: Case) -> tuple[str, ...]:
+def programs(case: RandomBoot) -> tuple[str, ...]:
     """Return the guest programs of *case*: its load, between looks at the memory.
 
     The first processes make the kernel keep memory of vmalloc, 5 MiB with KASAN: before all looks.
@@ -73,7 +73,7 @@ def _look(moment: str) -> tuple[str, ...]:
     return (*shown, f"poke show {moment}.remaining {DEFERRED}remaining_kb")
 
 
-def judge(case: Case, ours: Record, reference: Record, witness: str = "") -> list[str]:
+def judge(case: RandomBoot, ours: Record, reference: Record, witness: str = "") -> list[str]:
     """Return what is wrong with the boot *ours* of *case*, a sentence each; [] for nothing.
 
     Args:
@@ -180,7 +180,7 @@ def _totals(ours: Record, reference: Record) -> list[str]:
     return problems
 
 
-def _churned(case: Case, ours: Record) -> list[str]:
+def _churned(case: RandomBoot, ours: Record) -> list[str]:
     problems = []
     for command in case.load:
         _, seed, *jobs = command.split()

@@ -1,11 +1,9 @@
-"""git's side of a bisection: the range, a clone to work in, and ``git bisect run``."""
+"""git's side of a bisection: the range, a clone to work in, and ``git bisect``."""
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,13 +13,9 @@ from flatboot.common.errors import UsageError
 from flatboot.common.git import git
 from flatboot.common.processes import CommandFailed
 
-#: What a judge answers: the exit statuses that ``git bisect run`` knows.
-GOOD, BAD, SKIP = 0, 1, 125
+#: What a judge answers: git's words.
+GOOD, BAD, SKIP = "good", "bad", "skip"
 _SHORT = 12
-_ASK = "flatboot-judge:"
-# git runs this for each commit. It asks this process by a line and gets the answer by a pipe, so
-# that builds and boots run here, where Ctrl-C and progress are looked after.
-_STEP = 'echo "$0 $(git rev-parse BISECT_HEAD)"; read -r status < "$1" && exit "$status"; exit 128'
 _FIRST_BAD = re.compile(r"^# (?:possible )?first bad commit: \[(\w+)\]", re.MULTILINE)
 
 
@@ -143,8 +137,8 @@ def count(folder: Path, good: Commit, bad: Commit) -> int:
 
 
 @dataclass(frozen=True)
-class Ended:
-    """How ``git bisect run`` ended.
+class Bisected:
+    """How ``git bisect`` ended.
 
     Attributes:
         candidates: the first bad commit, or all that may be it where git cannot tell further.
@@ -155,8 +149,8 @@ class Ended:
     log: str
 
 
-def run(folder: Path, good: Commit, bad: Commit, judge: Callable[[Commit], int]) -> Ended:
-    """Bisect in the clone *folder* with ``git bisect run``, without touching its files.
+def run(folder: Path, good: Commit, bad: Commit, judge: Callable[[Commit], str]) -> Bisected:
+    """Bisect in the clone *folder* without touching its files.
 
     Args:
         folder: the clone.
@@ -166,34 +160,18 @@ def run(folder: Path, good: Commit, bad: Commit, judge: Callable[[Commit], int])
     """
     git(folder, "bisect", "reset")
     git(folder, "bisect", "start", "--no-checkout", bad.hash, good.hash)
-    if not _candidates(folder):
-        _run(folder, judge)
-    log = git(folder, "bisect", "log")
-    found = [_read(folder, name) for name in _FIRST_BAD.findall(log)]
-    git(folder, "bisect", "reset")
-    return Ended(found, log)
-
-
-def _run(folder: Path, judge: Callable[[Commit], int]) -> None:
-    with tempfile.TemporaryDirectory(prefix="flatboot-bisect-") as scratch:
-        pipe = Path(scratch) / "answer"
-        os.mkfifo(pipe)
-        # Open for reading as well, so that opening and writing do not wait for git's side.
-        answers = os.open(pipe, os.O_RDWR)
-
-        def answer(line: str) -> None:
-            if line.startswith(_ASK):
-                status = judge(_read(folder, line.removeprefix(_ASK).strip()))
-                os.write(answers, f"{status}\n".encode())
-
+    while not _candidates(folder):
+        verdict = judge(_read(folder, "BISECT_HEAD"))
         try:
-            git(folder, "bisect", "run", "sh", "-c", _STEP, _ASK, pipe, on_line=answer)
+            git(folder, "bisect", verdict)
         except CommandFailed:
             # That is git's status also where only skipped commits are left.
             if not _candidates(folder):
                 raise
-        finally:
-            os.close(answers)
+    log = git(folder, "bisect", "log")
+    found = [_read(folder, name) for name in _FIRST_BAD.findall(log)]
+    git(folder, "bisect", "reset")
+    return Bisected(found, log)
 
 
 def _candidates(folder: Path) -> list[str]:

@@ -4,32 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import tomllib
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any
 
-from flatboot.common import disk, units
-from flatboot.common.errors import UsageError
+from pydantic import BeforeValidator, Field
+
+from flatboot.common import typed, units
+from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.guest import machine
-from flatboot.guest.boot_spec import CLOCKS, Clock
+from flatboot.guest.boot_spec import Clock
 from flatboot.guest.machine import Machine
 from flatboot.kernel import bases
 
-_AXES = ("kernel", "cmdline", "memory", "cpus", "nodes")
-_KEYS = ("kernels", *_AXES[1:], "exclude", "repetitions", "clock", "phases", "trace", "timeout")
 _SHOWN = 3
 #: The name of the empty command line where none is named.
 PLAIN = "plain"
 #: The config of a kernel that names none.
 CONFIG = "bench"
 
-_T = TypeVar("_T", bool, int, str)
-
 
 @dataclass(frozen=True)
-class Kernel:
+class MatrixKernel:
     """A kernel of the matrix.
 
     Attributes:
@@ -61,7 +58,7 @@ class Cell:
         repetition: 1 for the first time that this is booted, 2 for the second ...
     """
 
-    kernel: Kernel
+    kernel: MatrixKernel
     parameters: str
     cmdline: str
     machine: Machine
@@ -95,6 +92,70 @@ class Matrix:
     timeout_s: float
 
 
+def _nodes(value: Any) -> Any:
+    text = str(value) if type(value) is int else value
+    if isinstance(text, str):
+        machine.parse_nodes(text)
+    return text
+
+
+def _values(value: Any) -> Any:
+    """Return a value alone as a list of one."""
+    return tuple(value) if isinstance(value, list) else (value,)
+
+
+_Cpus = Annotated[tuple[int, ...], BeforeValidator(_values)]
+_Memory = Annotated[
+    tuple[Annotated[int, BeforeValidator(units.size)], ...], BeforeValidator(_values)
+]
+_Names = Annotated[tuple[str, ...], BeforeValidator(_values)]
+_Nodes = Annotated[tuple[Annotated[str, BeforeValidator(_nodes)], ...], BeforeValidator(_values)]
+_Some = Field(min_length=1)
+
+
+@dataclass(frozen=True)
+class _KernelTable:
+    base: str | None = None
+    tree: str | None = None
+    kernel: str | None = None
+    flavour: str | None = None
+    config: str | None = None
+    arch: str = "x86_64"
+
+
+@dataclass(frozen=True)
+class _Exclude:
+    """Excludes the cells that have, on each axis that is named, one of the values listed."""
+
+    kernel: _Names = ()
+    cmdline: _Names = ()
+    memory: _Memory = ()
+    cpus: _Cpus = ()
+    nodes: _Nodes = ()
+
+    def axes(self) -> dict[str, tuple[Hashable, ...]]:
+        return {axis: values for axis, values in vars(self).items() if values}
+
+
+@dataclass(frozen=True)
+class _File:
+    """The keys of a matrix file, as docs/sweep.md has them."""
+
+    kernels: Annotated[dict[str, _KernelTable], _Some] = field(
+        default_factory=lambda: {"flatboot": _KernelTable()}
+    )
+    cmdline: Annotated[dict[str, str], _Some] = field(default_factory=lambda: {PLAIN: ""})
+    memory: Annotated[_Memory, _Some] = (2 << 30,)
+    cpus: Annotated[_Cpus, _Some] = (1,)
+    nodes: Annotated[_Nodes, _Some] = ("1",)
+    exclude: tuple[_Exclude, ...] = ()
+    repetitions: Annotated[int, Field(ge=1)] = 1
+    clock: Clock = "exact"
+    phases: bool = True
+    trace: bool = False
+    timeout: Annotated[float, Field(gt=0)] = 600
+
+
 def load(path: Path) -> Matrix:
     """Read a matrix file; relative paths in it are relative to its folder.
 
@@ -102,12 +163,7 @@ def load(path: Path) -> Matrix:
         FlatbootError: it cannot be read.
         UsageError: it is no TOML, or ``parse`` does not take it.
     """
-    try:
-        with disk.reading(path):
-            data = tomllib.loads(path.read_text())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is not TOML: {error}") from error
-    return parse(data, str(path), path.parent)
+    return parse(typed.toml(path), str(path), path.parent)
 
 
 def parse(data: Mapping[str, Any], where: str, folder: Path) -> Matrix:
@@ -123,43 +179,33 @@ def parse(data: Mapping[str, Any], where: str, folder: Path) -> Matrix:
             machine cannot be made; the sentence says which.
     """
     try:
-        return _parse(data, folder)
-    except UsageError as error:
+        return _matrix(typed.check(data, _File), folder)
+    except FlatbootError as error:
         raise UsageError(f"{where}: {error}") from error
 
 
-def _parse(data: Mapping[str, Any], folder: Path) -> Matrix:
-    _known("key", data, _KEYS)
-    kernels = _kernels(data.get("kernels", {"flatboot": {}}), folder)
-    axes: dict[str, dict[Hashable, Any]] = {
-        "kernel": {kernel.name: kernel for kernel in kernels},
-        "cmdline": _cmdlines(data.get("cmdline", {PLAIN: ""})),
-        "memory": _axis("memory", data.get("memory", "2G")),
-        "cpus": _axis("cpus", data.get("cpus", 1)),
-        "nodes": _axis("nodes", data.get("nodes", 1)),
-    }
-    excluded = _exclude(data.get("exclude", []), axes)
-    repetitions = _is(int, "repetitions", data.get("repetitions", 1))
-    if repetitions < 1:
-        raise UsageError(f"repetitions = {repetitions}: ask for at least one")
-    clock = data.get("clock", "exact")
-    if clock not in CLOCKS:
-        raise UsageError(f"unknown clock {clock!r}: choose one of {', '.join(CLOCKS)}")
-    timeout = data.get("timeout", 600)
-    if not isinstance(timeout, int | float) or timeout <= 0:
-        raise UsageError(f"timeout = {timeout!r}: give the seconds that a boot may take")
+def _matrix(file: _File, folder: Path) -> Matrix:
+    kernels = {name: _kernel(name, table, folder) for name, table in file.kernels.items()}
+    cmdlines = {name: text.strip() for name, text in file.cmdline.items()}
+    _unique("cmdline", tuple(cmdlines.values()))
+    axes: dict[str, dict[Any, Any]] = {"kernel": kernels, "cmdline": cmdlines}
+    for axis in ("memory", "cpus", "nodes"):
+        values: tuple[Hashable, ...] = getattr(file, axis)
+        _unique(axis, values)
+        axes[axis] = {value: value for value in values}
+    _check_exclude(file.exclude, axes)
     return Matrix(
-        cells=_cells(axes, excluded, repetitions),
-        clock=CLOCKS[clock],
-        phases=_is(bool, "phases", data.get("phases", True)),
-        trace=_is(bool, "trace", data.get("trace", False)),
-        timeout_s=timeout,
+        cells=_cells(axes, file.exclude, file.repetitions),
+        clock=file.clock,
+        phases=file.phases,
+        trace=file.trace,
+        timeout_s=file.timeout,
     )
 
 
 def _cells(
     axes: Mapping[str, Mapping[Hashable, Any]],
-    excluded: Callable[[Mapping[str, Hashable]], bool],
+    excluded: Sequence[_Exclude],
     repetitions: int,
 ) -> tuple[Cell, ...]:
     cells: list[Cell] = []
@@ -168,7 +214,10 @@ def _cells(
     order = ("memory", "cpus", "nodes", "cmdline", "kernel")
     machines = itertools.product(*(axes[axis] for axis in order))
     named = [dict(zip(order, values, strict=True)) for values in machines]
-    for names in (names for names in named if not excluded(names)):
+    rules = [rule.axes().items() for rule in excluded]
+    for names in named:
+        if any(all(names[axis] in values for axis, values in rule) for rule in rules):
+            continue
         kernel = axes["kernel"][names["kernel"]]
         try:
             made = machine.machine(
@@ -200,76 +249,33 @@ def _shown(axis: str, value: Hashable) -> str:
     return units.short_size(value) if axis == "memory" and isinstance(value, int) else str(value)
 
 
-def _kernels(data: Any, folder: Path) -> list[Kernel]:
-    if not isinstance(data, dict) or not data:
-        raise UsageError("kernels must be tables, such as [kernels.stock]")
-    return [_kernel(name, table, folder) for name, table in data.items()]
-
-
-def _kernel(name: str, data: Any, folder: Path) -> Kernel:
+def _kernel(name: str, table: _KernelTable, folder: Path) -> MatrixKernel:
     title = f"kernels.{name}"
-    if not isinstance(data, dict):
-        raise UsageError(f"{title} must be a table")
-    _known(f"{title} key", data, ("base", "tree", "kernel", "flavour", "config", "arch"))
-    fields = {key: _is(str, f"{title}.{key}", value) for key, value in data.items()}
-    if len({"base", "tree", "kernel"} & fields.keys()) > 1:
+    if sum(source is not None for source in (table.base, table.tree, table.kernel)) > 1:
         raise UsageError(f"{title} has more than one of base, tree and kernel: leave one")
-    if "kernel" in fields and {"flavour", "config"} & fields.keys():
+    if table.kernel and (table.flavour or table.config):
         raise UsageError(f"{title}.kernel is built already: leave out flavour and config")
-    config = fields.get("config", CONFIG)
+    config = table.config or CONFIG
     if (folder / config).is_file():
         config = str((folder / config).resolve())
     paths = {
-        key: (folder / Path(fields[key]).expanduser()).resolve()
-        for key in ("tree", "kernel")
-        if key in fields
+        key: (folder / Path(text).expanduser()).resolve()
+        for key, text in (("tree", table.tree), ("kernel", table.kernel))
+        if text is not None
     }
     for key, path in paths.items():
         if not path.exists():
             raise UsageError(f"{title}.{key}: there is no {path}")
     built = paths.get("kernel")
-    source = str(paths["tree"]) if "tree" in paths else fields.get("base", bases.default())
-    return Kernel(
+    source = str(paths["tree"]) if "tree" in paths else table.base or bases.default()
+    return MatrixKernel(
         name=name,
         source="" if built else source,
-        flavour=fields.get("flavour", "flatboot"),
+        flavour=table.flavour or "flatboot",
         config=config,
-        arch=fields.get("arch", "x86_64"),
+        arch=table.arch,
         built=built,
     )
-
-
-def _cmdlines(data: Any) -> dict[Hashable, str]:
-    if not isinstance(data, dict) or not data:
-        raise UsageError('cmdline must be a table, such as lazy = "deferred_init=lazy"')
-    named = {name: _is(str, f"cmdline.{name}", text).strip() for name, text in data.items()}
-    _unique("cmdline", list(named.values()))
-    return dict(named)
-
-
-def _axis(name: str, value: Any) -> dict[Hashable, Any]:
-    """Return the values of an axis, by themselves; a value alone is a list of one."""
-    values = _values(name, value)
-    if not values:
-        raise UsageError(f"{name} is an empty list: give it a value")
-    _unique(name, values)
-    return {item: item for item in values}
-
-
-def _values(axis: str, value: Any) -> list[Hashable]:
-    return [_read(axis, item) for item in (value if isinstance(value, list) else [value])]
-
-
-def _read(axis: str, value: Any) -> Hashable:
-    if axis == "memory":
-        return units.size(value)
-    if axis == "cpus":
-        return _is(int, axis, value)
-    if axis == "nodes":
-        text = value if isinstance(value, str) else str(_is(int, axis, value))
-        machine.parse_nodes(text)
-        return text
-    return _is(str, axis, value)
 
 
 def _unique(axis: str, values: Sequence[Hashable]) -> None:
@@ -278,40 +284,14 @@ def _unique(axis: str, values: Sequence[Hashable]) -> None:
             raise UsageError(f"{axis} has {_shown(axis, value)!r} twice: leave one out")
 
 
-def _exclude(
-    rules: Any, axes: Mapping[str, Mapping[Hashable, Any]]
-) -> Callable[[Mapping[str, Hashable]], bool]:
-    """Return what tells whether a cell, by its value on each axis, is excluded by one of *rules*.
-
-    A rule excludes the cells that have, on each axis that it names, one of the values it lists.
-    """
-    if not isinstance(rules, list) or not all(isinstance(rule, dict) and rule for rule in rules):
-        raise UsageError("exclude must be tables with something in them, written [[exclude]]")
-    parsed: list[dict[str, list[Hashable]]] = []
+def _check_exclude(rules: Sequence[_Exclude], axes: Mapping[str, Mapping[Hashable, Any]]) -> None:
     for number, rule in enumerate(rules, 1):
-        _known(f"key in exclude rule {number}", rule, _AXES)
-        parsed.append({axis: _values(axis, value) for axis, value in rule.items()})
-        for axis, values in parsed[-1].items():
+        if not rule.axes():
+            raise UsageError(f"exclude rule {number} names nothing: name an axis, or leave it out")
+        for axis, values in rule.axes().items():
             for value in values:
                 if value not in axes[axis]:
                     raise UsageError(
                         f"exclude rule {number} names {axis} {_shown(axis, value)!r}, which is not"
                         " in the matrix"
                     )
-    return lambda cell: any(
-        all(cell[axis] in values for axis, values in rule.items()) for rule in parsed
-    )
-
-
-def _known(what: str, data: Mapping[str, Any], allowed: Sequence[str]) -> None:
-    for key in data:
-        if key not in allowed:
-            raise UsageError(f"unknown {what} {key!r}: there are {', '.join(allowed)}")
-
-
-def _is(kind: type[_T], name: str, value: Any) -> _T:
-    # A truth value is an int to Python, but not to whoever writes a matrix.
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        words = {bool: "true or false", int: "a whole number", str: "a text in quotes"}
-        raise UsageError(f"{name} = {value!r}: write {words[kind]}")
-    return value

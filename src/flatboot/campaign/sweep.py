@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from flatboot.campaign.jobs import Job, Ledger, Measure, cancelled, carry_out, raise_first, ready
 from flatboot.campaign.jobs import job as job_of
-from flatboot.campaign.matrix import Kernel, Matrix
+from flatboot.campaign.matrix import Matrix, MatrixKernel
 from flatboot.common import host, progress
 from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.common.processes import run_coroutine
@@ -121,7 +121,7 @@ async def _an_end(running: dict[asyncio.Task[None], float]) -> None:
     raise_first(ended)
 
 
-def _image(kernel: Kernel) -> AnyImage:
+def _image(kernel: MatrixKernel) -> AnyImage:
     with _about(kernel):
         if kernel.built is not None:
             return own_kernel.find(kernel.built)
@@ -129,7 +129,7 @@ def _image(kernel: Kernel) -> AnyImage:
 
 
 @contextlib.contextmanager
-def _about(kernel: Kernel) -> Iterator[None]:
+def _about(kernel: MatrixKernel) -> Iterator[None]:
     """Say which kernel of the matrix a request within the body is about, if it is wrong."""
     try:
         yield

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from pydantic_core import to_json
 
 from flatboot.bootlog import bootlog_advice, bootlog_input
 from flatboot.bootlog.bootlog import Analysis
@@ -64,7 +64,7 @@ def analyze(
             timeline.save(_timeline(analysis, calls, callbacks.unit(trace)), timeline_file)
     advice = bootlog_advice.advise(analysis)
     if as_json:
-        typer.echo(json.dumps(_document(analysis, advice, calls), indent=1))
+        typer.echo(to_json(_document(analysis, advice, calls), indent=1).decode())
         return
     console = screen.console()
     for part in bootlog_tables.report(analysis, advice):
@@ -81,16 +81,7 @@ def _document(
         for field in dataclasses.fields(analysis)
         if field.name != "messages"
     }
-    document |= {"advice": advice, "callbacks": callbacks.costs(calls)}
-    return {key: _plain(value) for key, value in document.items()}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.asdict(value)
-    return value
+    return document | {"advice": advice, "callbacks": callbacks.costs(calls)}
 
 
 def _timeline(analysis: Analysis, calls: Sequence[Callback], unit: str) -> dict[str, Any]:

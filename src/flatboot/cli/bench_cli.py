@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import sys
 import tempfile
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +18,7 @@ from rich.text import Text
 from flatboot.campaign.kept import Kept
 from flatboot.cli import published
 from flatboot.cli.published import Place
-from flatboot.common import disk, paths, screen
+from flatboot.common import disk, paths, screen, typed
 from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.show.plain_table import plain
 
@@ -28,14 +28,14 @@ class Entry:
     """A table, plot or file of figures of bench/tables.toml.
 
     Attributes:
-        name: as in the marks.
         makes: the function in bench/ that makes it, as FEATURE/MODULE:FUNCTION.
         file: where the plot or the figures lie in the checkout; "" for a table.
+        name: as in the marks.
     """
 
-    name: str
     makes: str
     file: str = ""
+    name: str = ""
 
     @property
     def shown(self) -> bool:
@@ -92,8 +92,8 @@ def _summary() -> Table:
 
 
 def _entries(path: Path) -> dict[str, Entry]:
-    table = tomllib.loads(path.read_text())
-    return {name: Entry(name, **fields) for name, fields in table.items()}
+    table = typed.load(path, dict[str, Entry])
+    return {name: dataclasses.replace(entry, name=name) for name, entry in table.items()}
 
 
 def _places(root: Path, entries: dict[str, Entry]) -> dict[str, list[Place]]:

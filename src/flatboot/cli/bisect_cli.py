@@ -13,7 +13,7 @@ from rich.text import Text
 
 from flatboot.campaign import bisect as bisecting
 from flatboot.campaign import bisect_tables, git_bisect
-from flatboot.campaign.bisect import Bisection, Step, Wanted
+from flatboot.campaign.bisect import Bisection, BisectionSpec, Trial
 from flatboot.campaign.bisect_state import State
 from flatboot.campaign.git_bisect import Commit
 from flatboot.cli import kernel_cli
@@ -89,7 +89,7 @@ def bisect(
     sources.kernel_version(tree, tree)
     ends = git_bisect.ends(tree, good, bad)
     limit = bisecting.parse_above(above) if above else None
-    wanted = Wanted(*ends, machines(arch, memory, cpus), limit, timeout)
+    wanted = BisectionSpec(*ends, machines(arch, memory, cpus), limit, timeout)
     home = paths.cache() / "bisect" / hashlib.sha256(str(tree).encode()).hexdigest()[:16]
     settings = _settings(lab, tree, ends)
     folder = state or home / hashlib.sha256(json.dumps(settings).encode()).hexdigest()[:16]
@@ -123,7 +123,7 @@ def run(bisection: Bisection, state: State) -> None:
         )
     console.print(Text(bisect_tables.choice_line(choice)), soft_wrap=True)
 
-    def show(step: Step) -> None:
+    def show(step: Trial) -> None:
         line = bisect_tables.step_line(step, state)
         progress.console.print(line, highlight=False, markup=False, soft_wrap=True)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
-import json
-import math
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
@@ -15,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from pydantic_core import to_json
 from rich.text import Text
 
 from flatboot.analysis import history, junit, verdict
@@ -111,7 +110,8 @@ def run(
             with disk.writing(junit_file), atomic.new_file(junit_file) as new:
                 new.write_text(text)
         if json_output:
-            print(json.dumps(_finite(_data(comparison)), indent=1))
+            # What is infinite is null, as JSON has no notion of it.
+            print(to_json(_data(comparison), indent=1, inf_nan_mode="null").decode())
         else:
             _show(comparison)
         sys.stdout.flush()
@@ -233,12 +233,3 @@ def _data(comparison: Comparison) -> dict[str, Any]:
         "exit_status": comparison.exit_status,
         **data,
     }
-
-
-def _finite(data: Any) -> Any:
-    """Return *data* with null for what is infinite, of which JSON has no notion."""
-    if isinstance(data, dict):
-        return {key: _finite(value) for key, value in data.items()}
-    if isinstance(data, list):
-        return [_finite(value) for value in data]
-    return None if isinstance(data, float) and math.isinf(data) else data

@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from flatboot.campaign import fuzz_draw
-from flatboot.campaign.fuzz import FAILED, PASSED, REFUSED, Bench, Outcome
-from flatboot.campaign.fuzz_draw import Case
+from flatboot.campaign.fuzz import FAILED, PASSED, REFUSED, Fuzzer, Outcome
+from flatboot.campaign.fuzz_draw import RandomBoot
 from flatboot.common import disk, progress, screen, units
 from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.kernel import bases, build
@@ -45,7 +45,7 @@ def fuzz(
     if boots < 1:
         raise UsageError(f"{boots} boots are none: ask for at least one")
     seeds = range(seed, seed + boots) if one is None else range(one, one + 1)
-    bench = Bench(
+    fuzzer = Fuzzer(
         lambda flavour, name: build.kernel(bases.default(), flavour, name, "x86_64"), config
     )
     outcomes = []
@@ -54,7 +54,7 @@ def fuzz(
         for number, one_seed in enumerate(seeds):
             case = fuzz_draw.draw(one_seed)
             step.update(number, f"seed {one_seed}: {case.machine.title}")
-            outcome = bench.run(case)
+            outcome = fuzzer.run(case)
             outcomes.append(outcome)
             if outcome.verdict != PASSED:
                 with disk.writing(output):
@@ -86,7 +86,7 @@ def _tell(outcome: Outcome, config: str) -> None:
     progress.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def describe(case: Case) -> str:
+def describe(case: RandomBoot) -> str:
     """Return the machine of *case* in a few words."""
     nodes = " ".join(
         f"{units.short_size(node.memory_bytes)}:{node.cpus}" for node in case.machine.nodes

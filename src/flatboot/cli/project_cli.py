@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from flatboot.analysis import projection, projection_rules
-from flatboot.analysis.projection import Machine, Projection
+from flatboot.analysis.projection import MachineSize, Projection
 from flatboot.common import paths, screen
 from flatboot.common.errors import UsageError
 from flatboot.record import results
@@ -53,7 +53,7 @@ def run(
         raise UsageError(f"--nodes {nodes}: name at least 1, and no more than the {cpus} CPUs")
     kept = paths.repo() / "bench" / "results" / "cpu_bring_up.json"
     records = results.read(files or [kept])
-    machine = Machine(cpus, nodes)
+    machine = MachineSize(cpus, nodes)
     found = Projection(projection.kernels(records, rules.ways), rules, published)
     if as_json:
         typer.echo(json.dumps(projection_tables.document(found, machine, published), indent=1))

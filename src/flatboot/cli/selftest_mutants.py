@@ -45,7 +45,7 @@ class Mutant:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Caught:
     """What became of a mutant: the test that caught it, and how long that took, in seconds."""
 
     caught_by: str
@@ -98,7 +98,7 @@ def run(root: Path, keyword: str | None) -> None:
         raise FlatbootError(f"nobody catches {', '.join(missed)}: write a test")
 
 
-def table(wanted: list[Mutant], outcomes: dict[str, Outcome]) -> Table:
+def table(wanted: list[Mutant], outcomes: dict[str, Caught]) -> Table:
     """Return the mutants and who caught them, a row each."""
     made = Table(title="Mutants", title_justify="left")
     for heading in ("mutant", "feature", "caught by"):
@@ -108,15 +108,15 @@ def table(wanted: list[Mutant], outcomes: dict[str, Outcome]) -> Table:
     return made
 
 
-def _kept(root: Path) -> dict[str, Outcome]:
+def _kept(root: Path) -> dict[str, Caught]:
     path = root / _OUTCOME
     if not path.is_file():
         return {}
     with disk.reading(path):
-        return {name: Outcome(**fields) for name, fields in json.loads(path.read_text()).items()}
+        return {name: Caught(**fields) for name, fields in json.loads(path.read_text()).items()}
 
 
-def _outcome(root: Path, mutant: Mutant) -> Outcome:
+def _outcome(root: Path, mutant: Mutant) -> Caught:
     with tempfile.TemporaryDirectory(prefix="flatboot-mutant-") as folder:
         copy = Path(folder) / "checkout"
         _copy(root, copy)
@@ -126,10 +126,10 @@ def _outcome(root: Path, mutant: Mutant) -> Outcome:
             failed, seconds = _failed(copy, [str(p) for p in _files(copy, name)])
             taken += seconds
             if failed == _BROKEN:
-                return Outcome(_BROKEN, round(taken))
+                return Caught(_BROKEN, round(taken))
             if failed and not _failed(root, [failed])[0]:
-                return Outcome(failed, round(taken))
-    return Outcome(_NOBODY, round(taken))
+                return Caught(failed, round(taken))
+    return Caught(_NOBODY, round(taken))
 
 
 def _files(root: Path, name: str) -> list[Path]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import platform
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-from flatboot.common import units
+from pydantic import BeforeValidator
+
+from flatboot.common import typed, units
 from flatboot.common.errors import UsageError
 
 FOLDER = Path(__file__).parent / "arches"
+_Size = Annotated[int, BeforeValidator(units.size)]
 
 
 @dataclass(frozen=True)
@@ -22,12 +25,12 @@ class PhysBits:
     0 bits stand for a model whose own width is fixed.
     """
 
-    up_to: int
+    up_to: _Size
     bits: int
 
 
 @dataclass(frozen=True)
-class Qemu:
+class Board:
     """The machine that QEMU emulates for the architecture, and its limits."""
 
     binary: str
@@ -37,7 +40,7 @@ class Qemu:
     cpu: str
     max_cpus: int
     max_nodes: int
-    min_memory: int
+    min_memory: _Size
     firmware: str
     phys_bits: tuple[PhysBits, ...]
 
@@ -53,7 +56,7 @@ class Counter:
         ns_per_tick: instructions (virtual nanoseconds) a tick on the exact clock.
     """
 
-    instruction: bytes
+    instruction: Annotated[bytes, BeforeValidator(bytes.fromhex)]
     registers: tuple[int, ...]
     half_bits: int
     ns_per_tick: int
@@ -70,8 +73,8 @@ class Registers:
     width: int
     pc: int
     argument: int
-    return_register: int | None
-    return_on_stack: int | None
+    return_register: int | None = None
+    return_on_stack: int | None = None
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,6 @@ class Arch:
         cmdline: what every command line starts with.
     """
 
-    name: str
     kernel_arch: str
     cross_prefix: str
     native_hosts: tuple[str, ...]
@@ -106,10 +108,11 @@ class Arch:
     fragments: tuple[str, ...]
     boot_file: str
     cmdline: str
-    qemu: Qemu
+    qemu: Board
     counter: Counter
     registers: Registers
     physical: Physical
+    name: str = ""
 
     @property
     def cross_compile(self) -> str:
@@ -131,46 +134,4 @@ def load(name: str) -> Arch:
     """
     if name not in names():
         raise UsageError(f"unknown architecture {name!r}: choose one of {', '.join(names())}")
-    with (FOLDER / f"{name}.toml").open("rb") as file:
-        return _arch(name, tomllib.load(file))
-
-
-def _arch(name: str, data: dict[str, Any]) -> Arch:
-    qemu, counter = data["qemu"], data["counter"]
-    registers, physical = data["registers"], data["physical"]
-    return Arch(
-        name=name,
-        kernel_arch=data["kernel_arch"],
-        cross_prefix=data["cross_prefix"],
-        native_hosts=tuple(data["native_hosts"]),
-        image=data["image"],
-        fragments=tuple(data["fragments"]),
-        boot_file=data["boot_file"],
-        cmdline=data["cmdline"],
-        qemu=Qemu(
-            binary=qemu["binary"],
-            machine=qemu["machine"],
-            machine_options=tuple(qemu["machine_options"]),
-            machine_options_if_known=tuple(qemu["machine_options_if_known"]),
-            cpu=qemu["cpu"],
-            max_cpus=qemu["max_cpus"],
-            max_nodes=qemu["max_nodes"],
-            min_memory=units.size(qemu["min_memory"]),
-            firmware=qemu["firmware"],
-            phys_bits=tuple(PhysBits(units.size(p["up_to"]), p["bits"]) for p in qemu["phys_bits"]),
-        ),
-        counter=Counter(
-            instruction=bytes.fromhex(counter["instruction"]),
-            registers=tuple(counter["registers"]),
-            half_bits=counter["half_bits"],
-            ns_per_tick=counter["ns_per_tick"],
-        ),
-        registers=Registers(
-            width=registers["width"],
-            pc=registers["pc"],
-            argument=registers["argument"],
-            return_register=registers.get("return_register"),
-            return_on_stack=registers.get("return_on_stack"),
-        ),
-        physical=Physical(physical["virtual"], physical["physical"]),
-    )
+    return dataclasses.replace(typed.load(FOLDER / f"{name}.toml", Arch), name=name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from flatboot.common import processes
@@ -24,7 +24,6 @@ def git(
     *arguments: str | Path,
     stdin: str | None = None,
     env: Mapping[str, str] | None = None,
-    on_line: Callable[[str], None] | None = None,
 ) -> str:
     """Run git in *folder*, never in a repository above it, and return its output.
 
@@ -39,5 +38,4 @@ def git(
         stdin=stdin,
         env={**(env or {}), "GIT_CEILING_DIRECTORIES": str(folder.resolve().parent)},
         without=_INHERITED,
-        on_line=on_line,
     )

@@ -20,6 +20,7 @@ from flatboot.common.errors import FlatbootError
 TAIL_LINES = 20
 _GRACE_S = 5.0
 _PR_SET_PDEATHSIG = 1
+_PR_SET_THP_DISABLE = 41
 _libc = ctypes.CDLL(None)
 _T = TypeVar("_T")
 
@@ -108,17 +109,28 @@ def run(
     return output
 
 
+def child_setup(end: signal.Signals, *, huge_pages: bool = True) -> Callable[[], None]:
+    """Return what a child does before it becomes its program.
+
+    Args:
+        end: the signal that the kernel sends it when this process is gone.
+        huge_pages: whether its memory may be backed with them.
+    """
+    parent = os.getpid()
+
+    def setup() -> None:
+        _libc.prctl(_PR_SET_PDEATHSIG, end)
+        _libc.prctl(_PR_SET_THP_DISABLE, int(not huge_pages), 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return setup
+
+
 @contextlib.contextmanager
 def _group(
     words: list[str], cwd: Path | None, environment: dict[str, str], fed: bool
 ) -> Iterator[subprocess.Popen[str]]:
-    parent = os.getpid()
-
-    def child_setup() -> None:
-        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != parent:
-            os._exit(1)
-
     child: subprocess.Popen[str] | None = None
     try:
         with _signals_held_back():
@@ -132,7 +144,7 @@ def _group(
                 text=True,
                 errors="replace",
                 start_new_session=True,
-                preexec_fn=child_setup,
+                preexec_fn=child_setup(signal.SIGTERM),
             )
         yield child
     except BaseException as error:

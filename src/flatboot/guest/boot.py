@@ -183,15 +183,29 @@ def _counting(
 async def _run_sound(
     guest: Guest, tracking: Tracking | None, notes: list[str]
 ) -> tuple[Ended, Marked | None]:
-    """Run the guest, and again if it was the emulator that failed; *notes* then tell of it."""
-    parallel = guest.accelerator == "tcg" and not guest.exact and guest.machine.cpus > 1
+    """Run the guest, and again if the emulator or the host failed; *notes* then tell of it."""
     for _ in range(_TRIES - 1):
+        began = time.monotonic()
         ended, marked = await _run(guest, tracking)
-        where = stale_code.where(ended.console) if parallel else None
-        if where is None:
+        fault = _fault(ended, guest, time.monotonic() - began)
+        if not fault:
             return ended, marked
-        notes.append(f"QEMU ran code in {where} that the kernel had replaced: booted once more")
+        notes.append(f"{fault}: booted once more")
     return await _run(guest, tracking)
+
+
+def _fault(ended: Ended, guest: Guest, host_s: float) -> str:
+    """Return what the emulator or the host did wrong, so that the run says nothing; else ""."""
+    parallel = guest.accelerator == "tcg" and not guest.exact and guest.machine.cpus > 1
+    if parallel and (where := stale_code.where(ended.console)):
+        return f"QEMU ran code in {where} that the kernel had replaced"
+    try:
+        _clocked(_judged(ended, guest), guest, host_s)
+    except GuestFailed:
+        return ""  # the guest's own, which the caller judges
+    except FlatbootError:
+        return "the host's counter jumped"
+    return ""
 
 
 async def _run(guest: Guest, tracking: Tracking | None) -> tuple[Ended, Marked | None]:
@@ -295,12 +309,12 @@ def _scaled(hits: Sequence[Hit], factor: float) -> list[Hit]:
     return [dataclasses.replace(hit, at=round(hit.at * factor)) for hit in hits]
 
 
-def _machine_record(guest: Guest) -> record.Machine:
-    return record.Machine(
+def _machine_record(guest: Guest) -> record.EmulatedMachine:
+    return record.EmulatedMachine(
         arch=guest.arch.name,
         memory_bytes=guest.machine.memory_bytes,
         cpus=guest.machine.cpus,
-        nodes=[record.Node(node.memory_bytes, node.cpus) for node in guest.machine.nodes],
+        nodes=[record.EmulatedNode(node.memory_bytes, node.cpus) for node in guest.machine.nodes],
         qemu=guest.able.version,
         type=guest.able.machine,
         cpu=qemu.cpu_model(guest.arch, guest.machine),

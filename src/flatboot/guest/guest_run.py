@@ -146,7 +146,7 @@ async def run(guest: Guest, record_to: int | None = None) -> Ended:
         outcome = await _outcome(guest, running)
         if record_to is not None:
             await running.quit()
-    return outcome(running)
+    return _ended(running, *outcome)
 
 
 async def run_marked(guest: Guest, tracking: Tracking) -> tuple[Ended, Marked]:
@@ -154,7 +154,7 @@ async def run_marked(guest: Guest, tracking: Tracking) -> tuple[Ended, Marked]:
     async with _followed(guest, tracking) as (running, marking):
         outcome = await _outcome(guest, running)
         marked = await _stopped(marking)
-    return outcome(running), marked
+    return _ended(running, *outcome), marked
 
 
 async def run_again(guest: Guest, tracking: Tracking, log: int | None) -> Marked:
@@ -230,8 +230,8 @@ async def _stopped(marking: _Marking) -> Marked:
     return Marked(marking.follower.hits, init)
 
 
-async def _outcome(guest: Guest, running: qemu.Qemu) -> Callable[[qemu.Qemu], Ended]:
-    """Wait for the guest's end; what is returned makes the result once all output is in."""
+async def _outcome(guest: Guest, running: qemu.Qemu) -> tuple[str, bool, int]:
+    """Wait for the guest's end; return the reason, whether time ran out, and the peak of memory."""
     reason, timed_out = "", False
     ended = asyncio.ensure_future(running.ended())
     panicked = asyncio.ensure_future(_panicked(running))
@@ -244,18 +244,18 @@ async def _outcome(guest: Guest, running: qemu.Qemu) -> Callable[[qemu.Qemu], En
     finally:
         ended.cancel()
         panicked.cancel()
-    peak = running.peak_bytes()
+    return reason, timed_out, running.peak_bytes()
 
-    def make(ended: qemu.Qemu) -> Ended:
-        return Ended(
-            console=ended.console.decode(errors="replace"),
-            reason=reason,
-            errors=ended.errors.decode(errors="replace"),
-            timed_out=timed_out,
-            peak_bytes=peak,
-        )
 
-    return make
+def _ended(gone: qemu.Qemu, reason: str, timed_out: bool, peak_bytes: int) -> Ended:
+    """Return how a run ended, whose output is all in, as QEMU is gone."""
+    return Ended(
+        console=gone.console.decode(errors="replace"),
+        reason=reason,
+        errors=gone.errors.decode(errors="replace"),
+        timed_out=timed_out,
+        peak_bytes=peak_bytes,
+    )
 
 
 async def _panicked(running: qemu.Qemu) -> None:

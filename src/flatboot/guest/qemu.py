@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import hashlib
 import os
 import re
@@ -20,14 +19,12 @@ from qemu.qmp import EventListener, QMPClient, QMPError
 
 from flatboot.common.arches import Arch
 from flatboot.common.errors import FlatbootError, UsageError
+from flatboot.common.processes import child_setup
 from flatboot.guest.machine import Machine
 
 MINIMUM = (7, 0)
-_PR_SET_PDEATHSIG = 1
-_PR_SET_THP_DISABLE = 41
 _START_S = 60.0
 _QUIT_S = 30.0
-_libc = ctypes.CDLL(None)
 _capabilities: dict[str, Capabilities] = {}
 
 
@@ -232,15 +229,6 @@ async def start(
         FlatbootError: QEMU does not start; the sentence holds what it said.
     """
     ours, theirs = socket.socketpair()
-    parent = os.getpid()
-
-    def child_setup() -> None:
-        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        # QEMU asks for huge pages: one touched byte would count as 2 MiB where the host has them.
-        _libc.prctl(_PR_SET_THP_DISABLE, int(not huge_pages), 0, 0, 0)
-        if os.getppid() != parent:
-            os._exit(1)
-
     control = f"socket,id=qmp,fd={theirs.fileno()}"
     with ours, theirs:
         process = await asyncio.create_subprocess_exec(
@@ -250,7 +238,8 @@ async def start(
             stderr=asyncio.subprocess.PIPE,
             pass_fds=(theirs.fileno(), *pass_fds),
             start_new_session=True,
-            preexec_fn=child_setup,
+            # QEMU asks for huge pages: one touched byte counts as 2 MiB where the host has them.
+            preexec_fn=child_setup(signal.SIGKILL, huge_pages=huge_pages),
         )
         theirs.close()
         qemu = Qemu(process, QMPClient("flatboot"))

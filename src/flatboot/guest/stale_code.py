@@ -23,5 +23,7 @@ _OOPS = re.compile(
 
 def where(console: str) -> str | None:
     """Return the function in which the guest met a breakpoint that was not in memory, or None."""
-    oops = _OOPS.search(console)
-    return oops["where"] if oops and oops["code"] != _BREAKPOINT else None
+    if oops := _OOPS.search(console):
+        return oops["where"] if oops["code"] != _BREAKPOINT else None
+    # A console without the Code: line does not tell; a breakpoint in memory comes again.
+    return "a function that its console does not name" if "Oops: int3:" in console else None

@@ -30,14 +30,14 @@ AGREES, AGREES_CPUS = 100, 0.002
 
 
 @dataclass
-class Tally:
+class BootTally:
     """How many boots this process did, and how many it took from the store."""
 
     made: int = 0
     taken: int = 0
 
 
-tally = Tally()
+tally = BootTally()
 
 
 def boot(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
+import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from flatboot.common import paths
+from flatboot.common import paths, typed
 from flatboot.common.errors import UsageError
 
 
@@ -16,20 +15,20 @@ class Base:
     """A kernel base as a Debian source package.
 
     Attributes:
-        name: its name here, and that of its folder in kernel/hooks.
         package: the Debian package that holds the source.
         suite: the Debian suite that has it.
         version: the package's pinned version.
         sha256: the checksum of the pinned package file.
         accepts: what the version of a later package must begin with to be taken in its place.
+        name: its name here, and that of its folder in kernel/hooks.
     """
 
-    name: str
     package: str
     suite: str
     version: str
     sha256: str
     accepts: str
+    name: str = ""
 
     @property
     def hooks(self) -> Path:
@@ -42,14 +41,19 @@ def hooks_dir(name: str) -> Path:
     return paths.kernel_dir() / "hooks" / name
 
 
-def _table() -> dict[str, Any]:
-    with (paths.kernel_dir() / "bases.toml").open("rb") as file:
-        return tomllib.load(file)
+@dataclass(frozen=True)
+class _BasesFile:
+    default: str
+    bases: dict[str, Base]
+
+
+def _table() -> _BasesFile:
+    return typed.load(paths.kernel_dir() / "bases.toml", _BasesFile)
 
 
 def names() -> list[str]:
     """Return the names of the bases in the order of the table."""
-    return list(_table()["bases"])
+    return list(_table().bases)
 
 
 def with_hooks() -> list[str]:
@@ -59,7 +63,7 @@ def with_hooks() -> list[str]:
 
 def default() -> str:
     """Return the name of the base that is used where none is named."""
-    return str(_table()["default"])
+    return _table().default
 
 
 def load(name: str) -> Base:
@@ -68,10 +72,10 @@ def load(name: str) -> Base:
     Raises:
         UsageError: there is no such base.
     """
-    table = _table()["bases"]
+    table = _table().bases
     if name not in table:
         raise UsageError(
             f"unknown base {name!r}: choose one of {', '.join(table)}, or name a kernel tree or "
             "tarball with --tree"
         )
-    return Base(name=name, **table[name])
+    return dataclasses.replace(table[name], name=name)

@@ -9,7 +9,7 @@ import shutil
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from flatboot.common import arches, atomic, disk, paths, progress
+from flatboot.common import arches, atomic, disk, paths, progress, typed
 from flatboot.common.arches import Arch
 from flatboot.common.errors import UsageError
 from flatboot.kernel import bases, kconfig, layer, make, sources, tree
@@ -24,13 +24,13 @@ _COMPILED = re.compile(r"^ +(?:CC|AS|HOSTCC|LD|AR)\b")
 
 
 @dataclass
-class Tally:
+class BuildTally:
     """How many kernels this process built."""
 
     built: int = 0
 
 
-tally = Tally()
+tally = BuildTally()
 
 
 @dataclass(frozen=True)
@@ -194,8 +194,7 @@ def has_objects(name: KernelName) -> bool:
 
 def load(directory: Path) -> KernelImage:
     """Return the image in *directory*, as its build.json describes it."""
-    fields = json.loads((directory / "build.json").read_text())
-    return KernelImage(directory=directory, **fields)
+    return KernelImage(directory, **typed.load(directory / "build.json", dict[str, str]))
 
 
 def _folder(key: str) -> Path:

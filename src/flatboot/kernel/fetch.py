@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from flatboot.common import atomic, locks, paths, processes, progress
+from flatboot.common import atomic, locks, paths, processes, progress, typed
 from flatboot.common.errors import FlatbootError
 from flatboot.kernel.bases import Base
 
@@ -57,7 +57,7 @@ def sha256(file: Path) -> str:
 def _recorded(base: Base, record: Path) -> Package | None:
     if not record.is_file():
         return None
-    known = json.loads(record.read_text())
+    known = typed.load(record, dict[str, str])
     package = Package(record.parent / known["file"], known["version"], known["sha256"])
     if known["pinned"] != base.sha256 or not package.file.is_file():
         return None

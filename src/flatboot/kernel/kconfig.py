@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import re
-import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from flatboot.common import paths, processes, progress
+from flatboot.common import paths, processes, progress, typed
 from flatboot.common.arches import Arch
 from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.kernel.make import Make
 
 _SET = re.compile(r"CONFIG_(\w+)=(.*)")
 _UNSET = re.compile(r"# CONFIG_(\w+) is not set")
+#: An option with its lines up to the help text.
+_DEFINITION = re.compile(
+    r"^[ \t]*(?:menu)?config (\w+)\n((?:(?![ \t]+help$)[ \t]+.*\n|\n)*)", re.MULTILINE
+)
+_DEPENDS = re.compile(r"^\s+(depends on (?:.*\\\n)*.*)", re.MULTILINE)
 _CERTIFICATES = ("CONFIG_SYSTEM_TRUSTED_KEYS", "CONFIG_SYSTEM_REVOCATION_KEYS")
 
 
@@ -52,7 +55,7 @@ class Config:
 
 @dataclass(frozen=True)
 class Missed:
-    """A line of a fragment that did not take, and why as far as the Kconfig files tell."""
+    """A line of a fragment that did not take, and where the tree says why."""
 
     line: str
     file: Path
@@ -60,9 +63,9 @@ class Missed:
     reason: str
 
 
-def _table() -> dict[str, Any]:
-    with (paths.kernel_dir() / "configs" / "configs.toml").open("rb") as file:
-        return tomllib.load(file)
+def _table() -> dict[str, dict[str, tuple[str, ...]]]:
+    path = paths.kernel_dir() / "configs" / "configs.toml"
+    return typed.load(path, dict[str, dict[str, tuple[str, ...]]])
 
 
 def names() -> list[str]:
@@ -79,7 +82,7 @@ def resolve(name: str, flavour: str, arch: Arch) -> Config:
     table = _table()
     if name in table:
         parts = ("fragments", arch.name, flavour)
-        listed: list[str] = [file for part in parts for file in table[name].get(part, ())]
+        listed = [file for part in parts for file in table[name].get(part, ())]
         folder = paths.kernel_dir() / "configs"
         expanded = [
             folder / file
@@ -105,7 +108,7 @@ def configure(make: Make, config: Config, *, check: bool = True) -> Path:
     what is left open. With *check*, every line of a fragment must be found in the result.
 
     Raises:
-        FlatbootError: lines of the fragments did not take; it names them all, with what they need.
+        FlatbootError: lines of the fragments did not take; it names them all, and their options.
     """
     dotconfig = make.objects / ".config"
     log = make.objects / "config.log"
@@ -173,82 +176,34 @@ def missed(files: Sequence[Path], dotconfig: Path, tree: Path) -> list[Missed]:
     lost = {option: entry for option, entry in wanted.items() if got.get(option, "n") != entry[2]}
     if not lost:
         return []
-    needs = dependencies(tree, set(lost))
+    defined = _definitions(tree, lost)
     return [
-        Missed(f"CONFIG_{option}={value}", file, number, _reason(option, got, needs.get(option)))
+        Missed(
+            line=f"CONFIG_{option}={value}",
+            file=file,
+            number=number,
+            reason=f"it is {got.get(option, 'not set')}; see {defined[option]}"
+            if option in defined
+            else "this tree has no such option",
+        )
         for option, (file, number, value) in lost.items()
     ]
 
 
-def _reason(option: str, got: dict[str, str], needs: list[str] | None) -> str:
-    is_now = f"it is {got[option]}" if option in got else "it is not set"
-    if needs is None:
-        return "this tree has no such option"
-    if not needs:
-        return f"{is_now}; another option selects it, or it is part of a choice"
-    symbols = sorted(set(re.findall(r"\b[A-Z0-9_]*[A-Z][A-Z0-9_]*\b", " ".join(needs))))
-    values = ", ".join(f"{symbol}={got.get(symbol, 'n')}" for symbol in symbols)
-    return f"{is_now}; it depends on {' && '.join(needs)} (here {values})"
-
-
-def dependencies(tree: Path, options: set[str]) -> dict[str, list[str]]:
-    """Return what each of *options* depends on by the Kconfig files of *tree*, with its blocks.
-
-    An option that no Kconfig file defines is left out. Of several definitions the last one counts.
-    """
-    found: dict[str, list[str]] = {}
+def _definitions(tree: Path, options: Container[str]) -> dict[str, str]:
+    """Return where the Kconfig files of *tree* define each of *options*, and what it depends on."""
+    found: dict[str, str] = {}
     for file in sorted(tree.rglob("Kconfig*")):
-        if file.is_file() and not file.relative_to(tree).parts[0].startswith("o."):
-            text = file.read_text(errors="replace").replace("\\\n", " ")
-            if any(f"config {option}" in text for option in options):
-                found.update(_definitions(text, options))
-    return found
-
-
-def _definitions(text: str, options: set[str]) -> dict[str, list[str]]:
-    """Return the dependencies of *options* in the *text* of one Kconfig file."""
-    found: dict[str, list[str]] = {}
-    blocks: list[list[str]] = []
-    current: list[str] = []
-    for line in _without_help(text):
-        words = line.split(None, 1)
-        word, rest = words[0], words[1].split("#")[0].strip() if words[1:] else ""
-        if word in ("if", "menu", "choice") and not line[0].isspace():
-            current = [rest] if word == "if" else []
-            blocks.append(current)
-        elif word in ("endif", "endmenu", "endchoice") and blocks:
-            blocks.pop()
-            current = []
-        elif word in ("config", "menuconfig"):
-            current = []
-            if rest in options:
-                found[rest] = current
-                current.extend(need for block in blocks for need in block)
-        elif word == "depends" and rest.startswith("on "):
-            current.append(_grouped(rest.removeprefix("on ").strip()))
-        elif word in ("bool", "tristate", "prompt") and (match := re.search(r"\bif (.*)$", rest)):
-            current.append(_grouped(match[1]))
-        elif word in ("comment", "source"):
-            current = []
-    return found
-
-
-def _without_help(text: str) -> Iterator[str]:
-    """Yield the lines of a Kconfig file less the empty ones and the help texts."""
-    help_indent: int | None = None
-    for line in text.expandtabs().splitlines():
-        if not line.strip():
+        name = file.relative_to(tree)
+        if not file.is_file() or name.parts[0].startswith("o."):
             continue
-        indent = len(line) - len(line.lstrip())
-        if help_indent == -1:
-            help_indent = indent
-        elif help_indent is not None and indent < help_indent:
-            help_indent = None
-        if help_indent is None:
-            yield line
-            if line.strip() == "help":
-                help_indent = -1
-
-
-def _grouped(expression: str) -> str:
-    return f"({expression})" if "||" in expression else expression
+        text = file.read_text(errors="replace")
+        for match in _DEFINITION.finditer(text):
+            if match[1] in options:
+                number = text.count("\n", 0, match.start()) + 1
+                needs = [
+                    " ".join(line.replace("\\\n", " ").split())
+                    for line in _DEPENDS.findall(match[2])
+                ]
+                found[match[1]] = ", ".join([f"{name}:{number}", *needs])
+    return found

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from flatboot.common import atomic, locks, paths, processes, progress
+from flatboot.common import atomic, locks, paths, processes, progress, typed
 from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.common.git import git
 from flatboot.kernel import bases, fetch
@@ -147,7 +147,7 @@ def _digests(folder: Path) -> tuple[tuple[str, str], ...]:
     index = (
         paths.cache() / "trees" / f"{hashlib.sha256(str(folder).encode()).hexdigest()[:16]}.json"
     )
-    known: dict[str, list[str]] = json.loads(index.read_text()) if index.is_file() else {}
+    known = typed.load(index, dict[str, list[str]]) if index.is_file() else {}
     with progress.step(f"reading {folder}"), ThreadPoolExecutor() as pool:
         read = pool.map(lambda name: _entry(folder / name, known.get(name)), names)
         entries = dict(zip(names, read, strict=True))

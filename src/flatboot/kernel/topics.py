@@ -9,12 +9,11 @@ base does not have are whole in kernel/overlay/; kernel/overlay.toml says which 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from flatboot.common import atomic, paths
+from flatboot.common import atomic, paths, typed
 from flatboot.common.errors import FlatbootError
 from flatboot.kernel import layer
 from flatboot.kernel.layer import File
@@ -148,12 +147,14 @@ def slug(subject: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", subject.lower()).strip("-")[:60].rstrip("-")
 
 
-def _owners() -> dict[str, list[str]]:
+@dataclass(frozen=True)
+class _Overlay:
+    topics: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def _owners() -> dict[str, tuple[str, ...]]:
     file = paths.kernel_dir() / "overlay.toml"
-    if not file.is_file():
-        return {}
-    with file.open("rb") as opened:
-        return dict(tomllib.load(opened)["topics"])
+    return typed.load(file, _Overlay).topics if file.is_file() else {}
 
 
 def _overlay_toml(topics: Sequence[Topic]) -> str:

@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from flatboot.common import atomic, locks, paths, processes, progress
+from flatboot.common import atomic, locks, paths, processes, progress, typed
 from flatboot.kernel.layer import File, Layer
 from flatboot.kernel.sources import Source
 
@@ -45,7 +45,7 @@ def _synchronise(tree: Path, state: Path, source: Source, layer: Layer) -> None:
         shutil.rmtree(tree)
     old: dict[str, dict[str, str]] = {"files": {}, "layer": {}}
     if tree.is_dir():
-        old = json.loads(state.read_text())
+        old = typed.load(state, dict[str, dict[str, str]])
     else:
         _create(tree, source)
         old["files"] = dict(source.files)

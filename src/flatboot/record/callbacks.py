@@ -42,7 +42,7 @@ class Callback:
 
 
 @dataclass(frozen=True)
-class Cost:
+class CallbackCost:
     """A callback over all CPUs: how often it ran, together and on average; and its longest."""
 
     step: int
@@ -87,14 +87,16 @@ def lost(text: str) -> int:
     return count
 
 
-def costs(calls: Sequence[Callback]) -> list[Cost]:
+def costs(calls: Sequence[Callback]) -> list[CallbackCost]:
     """Return what each callback cost, the most expensive first, without the tracer's own."""
     groups: dict[tuple[int, str], list[float]] = {}
     for call in calls:
         if call.function != TRACERS_OWN:
             groups.setdefault((call.step, call.function), []).append(call.length)
     found = [
-        Cost(step, function, len(lengths), sum(lengths), sum(lengths) / len(lengths), max(lengths))
+        CallbackCost(
+            step, function, len(lengths), sum(lengths), sum(lengths) / len(lengths), max(lengths)
+        )
         for (step, function), lengths in groups.items()
     ]
     return sorted(found, key=lambda cost: -cost.total)

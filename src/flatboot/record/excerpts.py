@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from flatboot.common import atomic, disk, locks, units
 from flatboot.common.errors import FlatbootError
-from flatboot.record.record import Kernel, Machine, Phase, Record, Span
+from flatboot.record.record import EmulatedMachine, Kernel, Phase, Record, Span
 
 SCHEMA = 1
 _BEGIN = re.compile(rb'\s*\{\s*"boots"')
@@ -238,11 +238,11 @@ class _Boot(_Model):
     spans: dict[str, dict[str, _Cost]] = {}
 
 
-class _File(_Model):
+class _ExcerptFile(_Model):
     version: int = Field(alias="schema")
     boots: dict[str, _Boot]
     kernels: dict[str, Kernel]
-    machines: dict[str, Machine]
+    machines: dict[str, EmulatedMachine]
     reads: dict[str, Reads]
 
 
@@ -273,7 +273,7 @@ def parse(text: bytes, where: str) -> dict[str, Excerpt]:
             raise FlatbootError(
                 f"{where} has schema {version} and this flatboot knows {SCHEMA}: update flatboot"
             )
-        file = _File.model_validate_json(text)
+        file = _ExcerptFile.model_validate_json(text)
         return {name: _read(boot, file) for name, boot in file.boots.items()}
     except ValidationError as error:
         first = error.errors()[0]
@@ -317,7 +317,7 @@ def text(kept: Mapping[str, Excerpt]) -> str:
             functions=record.functions,
             spans=_by_caller(record.spans),
         )
-    file = _File(schema=SCHEMA, boots=boots, kernels=kernels, machines=machines, reads=reads)
+    file = _ExcerptFile(schema=SCHEMA, boots=boots, kernels=kernels, machines=machines, reads=reads)
     data = file.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     return json.dumps(data, indent=1, sort_keys=True) + "\n"
 
@@ -336,7 +336,7 @@ def add(path: Path, name: str, kept: Excerpt) -> None:
             temporary.write_text(text({**before, name: kept}))
 
 
-def _read(boot: _Boot, file: _File) -> Excerpt:
+def _read(boot: _Boot, file: _ExcerptFile) -> Excerpt:
     """Return a boot of *file*.
 
     Raises:
@@ -395,12 +395,12 @@ def _kernel_name(kernel: Kernel) -> str:
     return f"{kernel.flavour}-{kernel.config}-{_hash(kernel)}"
 
 
-def _machine_name(machine: Machine) -> str:
+def _machine_name(machine: EmulatedMachine) -> str:
     size = units.binary_size(machine.memory_bytes).replace(" ", "")
     return f"{machine.arch}-{size}-{machine.cpus}c-{_hash(machine)}"
 
 
-def _hash(value: Kernel | Machine | Reads) -> str:
+def _hash(value: Kernel | EmulatedMachine | Reads) -> str:
     """Return a short word for *value*, which no other has."""
     whole = json.dumps(dataclasses.asdict(value), sort_keys=True)
     return hashlib.sha256(whole.encode()).hexdigest()[:_DIGITS]

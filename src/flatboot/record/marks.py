@@ -9,11 +9,11 @@ from __future__ import annotations
 import bisect
 import functools
 import re
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from flatboot.common import typed
 from flatboot.common.arches import Arch
 
 #: The table.
@@ -27,11 +27,11 @@ class MarkSpec:
     """One line of the table; see the comment in marks.toml."""
 
     functions: tuple[str, ...]
-    physical: bool
-    begins: str | None
-    during: str | None
-    then: str | None
-    calls: bool
+    physical: bool = False
+    begins: str | None = None
+    during: str | None = None
+    then: str | None = None
+    calls: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,19 +96,7 @@ class Symbols:
 @functools.cache
 def table() -> tuple[MarkSpec, ...]:
     """Return the marks table."""
-    with TABLE.open("rb") as file:
-        lines = tomllib.load(file)["marks"]
-    return tuple(
-        MarkSpec(
-            functions=tuple(line["functions"]),
-            physical=line.get("physical", False),
-            begins=line.get("begins"),
-            during=line.get("during"),
-            then=line.get("then"),
-            calls=line.get("calls", False),
-        )
-        for line in lines
-    )
+    return typed.load(TABLE, dict[str, tuple[MarkSpec, ...]])["marks"]
 
 
 def places(specs: Sequence[MarkSpec], arch: Arch, symbols: Symbols) -> dict[int, MarkSpec]:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import types
-import typing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from flatboot.common import atomic, disk
+from flatboot.common import atomic, disk, typed
 from flatboot.common.errors import FlatbootError
 
 SCHEMA = 4
@@ -42,7 +40,7 @@ class Kernel:
 
 
 @dataclass(frozen=True)
-class Node:
+class EmulatedNode:
     """A NUMA node: bytes of memory and number of CPUs."""
 
     memory_bytes: int
@@ -50,7 +48,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Machine:
+class EmulatedMachine:
     """The machine that was emulated, and by what.
 
     Attributes:
@@ -69,7 +67,7 @@ class Machine:
     arch: str
     memory_bytes: int
     cpus: int
-    nodes: list[Node]
+    nodes: list[EmulatedNode]
     qemu: str
     type: str
     cpu: str
@@ -155,7 +153,7 @@ class Record:
     """
 
     kernel: Kernel
-    machine: Machine
+    machine: EmulatedMachine
     cmdline: str
     clock: str
     to_init: int
@@ -214,49 +212,12 @@ def parse(text: str | bytes, where: str) -> Record:
     Raises:
         FlatbootError: it is no record, or a newer flatboot wrote it.
     """
-    try:
-        data = json.loads(text)
-    except ValueError as error:
-        raise FlatbootError(f"{where} is not a record: it holds no JSON") from error
-    schema = data.get("schema") if isinstance(data, dict) else None
+    schema = typed.json(text, dict[str, Any], f"{where} is not a record").get("schema")
     if not isinstance(schema, int):
         raise FlatbootError(f"{where} is not a record: it has no schema number")
     if schema > SCHEMA:
         raise FlatbootError(
             f"{where} has schema {schema} and this flatboot knows {SCHEMA}: update flatboot"
         )
-    try:
-        return typing.cast(Record, _build(Record, data))
-    except (KeyError, TypeError, ValueError) as error:
-        raise FlatbootError(f"{where} is not a whole record: {error}") from error
-
-
-def _build(kind: Any, data: Any) -> Any:
-    """Make a value of type *kind* (a dataclass, a list, a dict or a plain type) of JSON *data*."""
-    if dataclasses.is_dataclass(kind):
-        if not isinstance(data, dict):
-            raise ValueError(f"{data!r} has no fields")
-        hints = typing.get_type_hints(kind)
-        unknown = set(data) - set(hints)
-        if unknown:
-            raise ValueError(f"unknown field {sorted(unknown)[0]!r}")
-        # Fields that came with a later schema have a default.
-        later = {item.name for item in dataclasses.fields(kind) if _has_default(item)} - set(data)
-        names = [name for name in hints if name not in later]
-        return kind(**{name: _build(hints[name], data[name]) for name in names})  # type: ignore[operator]
-    if isinstance(kind, types.GenericAlias):
-        inner = kind.__args__
-        if kind.__origin__ is list and isinstance(data, list):
-            return [_build(inner[0], item) for item in data]
-        if kind.__origin__ is list or not isinstance(data, dict):
-            raise ValueError(f"{data!r} is no {kind}")
-        return {key: _build(inner[1], value) for key, value in data.items()}
-    if kind is float and isinstance(data, int):
-        return float(data)
-    if not isinstance(data, kind):
-        raise ValueError(f"{data!r} is no {kind.__name__}")
-    return data
-
-
-def _has_default(item: dataclasses.Field[Any]) -> bool:
-    return (item.default, item.default_factory) != (dataclasses.MISSING, dataclasses.MISSING)
+    # Fields that came with a later schema have a default.
+    return typed.json(text, Record, f"{where} is not a whole record")

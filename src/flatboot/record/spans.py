@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from flatboot.common import typed
 from flatboot.common.errors import FlatbootError
 from flatboot.record import callbacks
 from flatboot.record.marks import Symbols, without_clone
@@ -52,17 +52,32 @@ class Callers:
     skipped: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class _Row:
+    kind: str
+    functions: tuple[str, ...]
+    sleeps: bool = False
+    each_cpu: bool = False
+
+
+@dataclass(frozen=True)
+class _CallersFile:
+    switch: tuple[str, ...]
+    skipped: tuple[str, ...]
+    callers: tuple[_Row, ...]
+
+
 @functools.cache
 def table() -> Callers:
     """Return the table."""
-    with TABLE.open("rb") as file:
-        data = tomllib.load(file)
-    kinds = {name: row["kind"] for row in data["callers"] for name in row["functions"]}
-    sleeping, each_cpu = (
-        frozenset(row["kind"] for row in data["callers"] if row.get(flag, False))
-        for flag in ("sleeps", "each_cpu")
+    data = typed.load(TABLE, _CallersFile)
+    return Callers(
+        kinds={name: row.kind for row in data.callers for name in row.functions},
+        sleeping=frozenset(row.kind for row in data.callers if row.sleeps),
+        each_cpu=frozenset(row.kind for row in data.callers if row.each_cpu),
+        switch=data.switch,
+        skipped=data.skipped,
     )
-    return Callers(kinds, sleeping, each_cpu, tuple(data["switch"]), tuple(data["skipped"]))
 
 
 def arguments(symbols: Symbols) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from flatboot.analysis.cpu_work import Boot, Part, growth
+from flatboot.analysis.cpu_work import BootParts, Part, growth
 from flatboot.record import spans
 from flatboot.show import plot
 from flatboot.show.plot import Curve
@@ -24,7 +24,7 @@ GROWS = 1.05
 _OTHERS, _EACH, _ALL = "all others", "all that is done for each CPU", "all"
 
 
-def work_table(kernels: Mapping[str, Sequence[Boot]]) -> Table:
+def work_table(kernels: Mapping[str, Sequence[BootParts]]) -> Table:
     """Return each part that CPUs make dearer, what grows fastest first; then all of them."""
     ends = [
         _same([f"{of[at].cpus} to {of[at + 1].cpus}" for of in kernels.values() if len(of) > 1])
@@ -56,7 +56,7 @@ def work_table(kernels: Mapping[str, Sequence[Boot]]) -> Table:
     return made
 
 
-def difference(two: Mapping[str, Boot], title: str, most: int) -> Table:
+def difference(two: Mapping[str, BootParts], title: str, most: int) -> Table:
     """Return the *most* parts whose work differs most between *two* boots; all others; and all."""
     (first, second), names = two.values(), list(two)
     parts = {*first.costs, *second.costs}
@@ -79,7 +79,7 @@ def difference(two: Mapping[str, Boot], title: str, most: int) -> Table:
     return made
 
 
-def draw(kernels: Mapping[str, Sequence[Boot]], path: Path, most: int) -> None:
+def draw(kernels: Mapping[str, Sequence[BootParts]], path: Path, most: int) -> None:
     """Draw the work per CPU of the *most* parts that grow most beyond the number of CPUs.
 
     They are those of the first kernel; others have a curve of their own where it is another one.
@@ -115,7 +115,7 @@ def _ends_alike(one: Curve, other: Curve) -> bool:
     return abs(one.costs[-1] - other.costs[-1]) <= DRAWN_ALIKE * other.costs[-1]
 
 
-def _shown(kernels: Mapping[str, Sequence[Boot]], parts: set[Part]) -> list[Part]:
+def _shown(kernels: Mapping[str, Sequence[BootParts]], parts: set[Part]) -> list[Part]:
     """Return the parts that one more CPU makes notably dearer, what grows fastest first."""
 
     def excess(part: Part) -> float:
@@ -139,7 +139,7 @@ def _shown(kernels: Mapping[str, Sequence[Boot]], parts: set[Part]) -> list[Part
     return sorted(shown, key=lambda part: (-excess(part), part))
 
 
-def _growing(of: Sequence[Boot], most: int) -> list[Part]:
+def _growing(of: Sequence[BootParts], most: int) -> list[Part]:
     """Return the *most* parts that grow faster than CPUs, those first that grow by most."""
     found = {part: growth(of, [part]) for part in of[-1].costs}
     excess = {
@@ -152,7 +152,7 @@ def _growing(of: Sequence[Boot], most: int) -> list[Part]:
 
 def _add(
     made: Table,
-    kernels: Mapping[str, Sequence[Boot]],
+    kernels: Mapping[str, Sequence[BootParts]],
     names: tuple[str, str, str],
     parts: Iterable[Part],
 ) -> None:
@@ -185,7 +185,7 @@ def _untimed() -> set[str]:
     return {*spans.table().sleeping, ""}
 
 
-def _step(part: Part, of: Sequence[Boot]) -> str:
+def _step(part: Part, of: Sequence[BootParts]) -> str:
     """Return the step of *part*; of each boot if kernels number it differently."""
     return _same([f"#{boot.steps[part]}" for boot in of if part in boot.steps])
 

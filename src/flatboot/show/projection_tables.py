@@ -9,7 +9,14 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from flatboot.analysis.projection import Chosen, Estimate, Kernel, Machine, Projection, every
+from flatboot.analysis.projection import (
+    Chosen,
+    Estimate,
+    FittedKernel,
+    MachineSize,
+    Projection,
+    every,
+)
 from flatboot.analysis.projection_rules import Row, Rule, Term, Way
 from flatboot.common import units
 from flatboot.show.report_tables import add, table
@@ -26,7 +33,7 @@ _FIGURES: dict[str, Callable[[float], str]] = {
 }
 
 
-def answer(found: Projection, machine: Machine) -> Text:
+def answer(found: Projection, machine: MachineSize) -> Text:
     """Return how long *machine* takes by its first way and by the quickest one, as a sentence."""
     whole = {
         way.name: found.seconds(way, machine, every) for way in found.rules.ways if not way.online
@@ -64,7 +71,7 @@ def parts(found: Projection) -> Table:
     """Return who runs which part, and what may run at the same time."""
     made = table("Who runs what", ["parts", "phase", "runs", "by", "a call takes", "why"], [])
     made.columns[0].overflow = "fold"
-    for rule in found.rules.rules:
+    for rule in found.rules.parts:
         add(made, _parts(rule), rule.phase, _runs(rule), rule.over, _takes(rule), rule.reason)
     return made
 
@@ -93,7 +100,7 @@ def check(found: Projection) -> Table:
     return made
 
 
-def ways(found: Projection, machine: Machine) -> Table:
+def ways(found: Projection, machine: MachineSize) -> Table:
     """Return the seconds of each phase of *machine* by the way that it boots."""
     phases = found.rules.phases
     title = f"{_machine(machine)}: seconds, and their range"
@@ -106,7 +113,7 @@ def ways(found: Projection, machine: Machine) -> Table:
     return made
 
 
-def dearest(found: Projection, machine: Machine) -> Table:
+def dearest(found: Projection, machine: MachineSize) -> Table:
     """Return the parts that cost each way most on *machine*."""
     made = table(f"{_machine(machine)}: the dearest parts", ["way", "part", "what"], ["seconds"])
     for way in found.rules.ways:
@@ -140,7 +147,7 @@ def published(found: Projection, rows: tuple[Row, ...]) -> Table:
     return made
 
 
-def verdicts(found: Projection, machine: Machine) -> Table:
+def verdicts(found: Projection, machine: MachineSize) -> Table:
     """Return each ratio that is asked for, as projected, and whether it is met."""
     made = table(f"{_machine(machine)}: what is asked for", ["what"], ["ratio", "at most"])
     made.add_column("which is")
@@ -153,7 +160,7 @@ def verdicts(found: Projection, machine: Machine) -> Table:
     return made
 
 
-def document(found: Projection, machine: Machine, rows: tuple[Row, ...]) -> dict[str, Any]:
+def document(found: Projection, machine: MachineSize, rows: tuple[Row, ...]) -> dict[str, Any]:
     """Return the projection as plain data; times in seconds."""
     return {
         "machine": dataclasses.asdict(machine),
@@ -167,7 +174,7 @@ def document(found: Projection, machine: Machine, rows: tuple[Row, ...]) -> dict
             for name, term in found.rules.terms.items()
         },
         "assumed": found.rules.assumed,
-        "parts": [dataclasses.asdict(rule) for rule in found.rules.rules],
+        "parts": [dataclasses.asdict(rule) for rule in found.rules.parts],
         "check": {
             flavour: [
                 {**dataclasses.asdict(part), "projected": of[0], "measured": of[1]}
@@ -203,13 +210,13 @@ def document(found: Projection, machine: Machine, rows: tuple[Row, ...]) -> dict
     }
 
 
-def _boots(found: Projection, machine: Machine) -> list[tuple[Way, Machine]]:
+def _boots(found: Projection, machine: MachineSize) -> list[tuple[Way, MachineSize]]:
     """Return each way on *machine*, and behind one with few CPUs the machine that has no more."""
     pairs = []
     for way in found.rules.ways:
         pairs.append((way, machine))
         if way.online:
-            pairs.append((way, Machine(way.online, 1)))
+            pairs.append((way, MachineSize(way.online, 1)))
     return pairs
 
 
@@ -226,11 +233,11 @@ def _checked(projected: float, measured: float) -> tuple[str, str, str]:
     return f"{projected:,.0f}", f"{measured:,.0f}", ratio
 
 
-def _machine(machine: Machine) -> str:
+def _machine(machine: MachineSize) -> str:
     return f"{units.many(machine.cpus, 'CPU')} on {units.many(machine.nodes, 'node')}"
 
 
-def _fitted(kernel: Kernel) -> str:
+def _fitted(kernel: FittedKernel) -> str:
     return ", ".join(map(str, kernel.fitted))
 
 

@@ -19,7 +19,7 @@ from flatboot.record.record import Phase, Record
 from flatboot.show import cpu_callbacks, report_plots
 from flatboot.show import report_tables as tables
 from flatboot.show.plain_table import PlainTable, plain
-from flatboot.show.report_plots import Bar, Line
+from flatboot.show.report_plots import Bar, PlotLine
 
 _HERE = Path(__file__).parent
 _SLOWEST = 10
@@ -226,8 +226,10 @@ def _curves(
 
 def _lines(
     sweeps: Sequence[Sweep], x: Callable[[Case], float], y: Callable[[Case], float]
-) -> list[Line]:
-    return [Line(sweep.name, [*map(x, sweep.cases)], [*map(y, sweep.cases)]) for sweep in sweeps]
+) -> list[PlotLine]:
+    return [
+        PlotLine(sweep.name, [*map(x, sweep.cases)], [*map(y, sweep.cases)]) for sweep in sweeps
+    ]
 
 
 def _named(sweeps: Sequence[Sweep]) -> str:

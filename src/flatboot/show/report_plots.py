@@ -75,7 +75,7 @@ _FONT_FAMILY = re.compile(r"'[^;]*sans-serif(?=;|$)")
 
 
 @dataclass(frozen=True)
-class Line:
+class PlotLine:
     """A line of a plot: its name, and its points, both coordinates above zero."""
 
     name: str
@@ -93,7 +93,7 @@ class Bar:
 
 def curves(
     key: str,
-    lines: Sequence[Line],
+    lines: Sequence[PlotLine],
     *,
     x_label: str,
     y_label: str,

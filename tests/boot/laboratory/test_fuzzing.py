@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from flatboot.campaign import fuzz_judge
-from flatboot.campaign.fuzz import PASSED, Bench
-from flatboot.campaign.fuzz_draw import Case
+from flatboot.campaign.fuzz import PASSED, Fuzzer
+from flatboot.campaign.fuzz_draw import RandomBoot
 from flatboot.cli import fuzz_cli
 from flatboot.guest.machine import machine
 from flatboot.kernel.build import KernelName
@@ -20,7 +20,9 @@ OUTPUT = Path("out/fuzz")
 SHORT = {"debug": (1522, 3), "users": (1526, 7)}
 LONG = {"debug": (1000, 50), "users": (2000, 150)}
 #: A case without anything random, whose memory can be known.
-PLAIN = Case(0, machine(memory="512M"), "Intel, below 4 GiB", (), (), "lazy", ("churn 0 4k:1:5",))
+PLAIN = RandomBoot(
+    0, machine(memory="512M"), "Intel, below 4 GiB", (), (), "lazy", ("churn 0 4k:1:5",)
+)
 
 
 @pytest.mark.parametrize("config", SHORT)
@@ -38,10 +40,10 @@ def test_two_hundred_random_boots(config: str) -> None:
 
 
 def test_a_guest_with_less_memory_than_it_should_have_is_found() -> None:
-    bench = Bench(KernelName, "users")
-    whole = bench.run(PLAIN)
+    fuzzer = Fuzzer(KernelName, "users")
+    whole = fuzzer.run(PLAIN)
     assert whole.verdict == PASSED, whole.problems
-    less = bench.run(dataclasses.replace(PLAIN, parameters=("memmap=1M$300M",)))
+    less = fuzzer.run(dataclasses.replace(PLAIN, parameters=("memmap=1M$300M",)))
     assert less.verdict == PASSED, less.problems
     problems = fuzz_judge.judge(PLAIN, less.records["flatboot"], whole.records["reference"])
     assert any("MemTotal" in problem for problem in problems)

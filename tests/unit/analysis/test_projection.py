@@ -15,13 +15,13 @@ from typer.testing import CliRunner
 
 from flatboot.analysis import cpu_work, projection, projection_rules
 from flatboot.analysis.cpu_work import Part
-from flatboot.analysis.projection import Machine, Projection, every
+from flatboot.analysis.projection import MachineSize, Projection, every
 from flatboot.analysis.projection_rules import Row, Rule, Rules, Runs, Term, Way
 from flatboot.cli import cli
 from flatboot.common import paths
 from flatboot.common.errors import FlatbootError
 from flatboot.record import results
-from flatboot.record.record import Node, Record, Span
+from flatboot.record.record import EmulatedNode, Record, Span
 
 REPO = paths.repo()
 KEPT = REPO / "bench/results/cpu_bring_up.json"
@@ -30,7 +30,7 @@ STOCK = Way("stock", "stock")
 FLAT = Way("flat", "flatboot", group=True)
 TREE = Way("tree", "flatboot", group=True, tree=True)
 DEFER = Way("defer", "flatboot", online=4)
-MACHINE = Machine(257, 2)
+MACHINE = MachineSize(257, 2)
 # Of each of the 256 CPUs beyond the first: 1,000 instructions and a call.
 WORK, CALLS = 256_000.0, 256
 SPEED, HANDSHAKE, ERRAND, WAKE, HANDOVER, EXIT = 1e6, 0.5, 0.25, 0.01, 0.02, 0.001
@@ -152,7 +152,7 @@ def test_the_boot_held_out_changes_the_check_and_the_range_only() -> None:
 
 def test_no_range_within_what_was_fitted() -> None:
     found = projected(part_rule(), sweep(lambda others: 9e3 * others))
-    within = found.seconds(STOCK, Machine(33, 1), every)
+    within = found.seconds(STOCK, MachineSize(33, 1), every)
     assert within.low == pytest.approx(within.high)
 
 
@@ -248,7 +248,7 @@ def test_few_cpus_at_boot(rule: Rule, expected: float) -> None:
 
 def test_nodes_bound_what_a_part_walks() -> None:
     found = projected(part_rule(over="node"), sweep(squares, part=squares))
-    one, eight = (found.seconds(STOCK, Machine(248, nodes), every).value for nodes in (1, 8))
+    one, eight = (found.seconds(STOCK, MachineSize(248, nodes), every).value for nodes in (1, 8))
     assert one == pytest.approx(squares(247) / SPEED)
     assert eight == pytest.approx(8 * squares(30) / SPEED)
 
@@ -298,7 +298,7 @@ def test_records_that_do_not_do() -> None:
     plain = [made.record("stock", "2G", 7)]
     good = sweep()
     larger = dataclasses.replace(good[0].machine, memory_bytes=1 << 40)
-    nodes = dataclasses.replace(good[0].machine, nodes=[Node(1, 1), Node(1, 1)])
+    nodes = dataclasses.replace(good[0].machine, nodes=[EmulatedNode(1, 1), EmulatedNode(1, 1)])
     partly = dataclasses.replace(good[0].machine, cpus=64)
     for records, told in (
         (plain, "1 record without counted calls: make others with flatboot sweep"),
@@ -313,7 +313,7 @@ def test_records_that_do_not_do() -> None:
     with pytest.raises(FlatbootError, match="no rule for parts that are 'new CPU'"):
         Projection(
             projection.kernels(good, (STOCK, FLAT)),
-            dataclasses.replace(rules(part_rule()), rules=(part_rule(),)),
+            dataclasses.replace(rules(part_rule()), parts=(part_rule(),)),
             (),
         )
 
@@ -321,7 +321,7 @@ def test_records_that_do_not_do() -> None:
 def test_the_tables_name_what_there_is() -> None:
     table, rows = projection_rules.rules(), projection_rules.published()
     parts = {part for record in results.read([KEPT]) for part in cpu_work.boot(record).costs}
-    for rule in table.rules:
+    for rule in table.parts:
         assert {Part(function, rule.kind) for function in rule.functions} <= parts
         assert rule.phase in table.phases or rule.runs == "beside"
     functions = {part.function for part in parts}

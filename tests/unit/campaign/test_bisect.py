@@ -15,7 +15,7 @@ from fakes import git, write
 
 from flatboot.bootlog import log_gap
 from flatboot.campaign import bisect, git_bisect
-from flatboot.campaign.bisect import Above, Bisection, Found, Wanted
+from flatboot.campaign.bisect import Above, Bisection, BisectionSpec, Culprit
 from flatboot.campaign.bisect_state import State
 from flatboot.campaign.git_bisect import SKIP
 from flatboot.cli import bisect_cli
@@ -117,16 +117,16 @@ def bisection(tree: Path, lab: FakeLab, good: str = "c0", bad: str = "c12") -> B
     folder = tree.parent / "clone" / "linux"
     git_bisect.clone(tree, folder, ends)
     state = State(tree.parent / "state", {"good": ends[0].hash, "bad": ends[1].hash})
-    return Bisection(Wanted(*ends, machines, None, 600), folder, lab, state)
+    return Bisection(BisectionSpec(*ends, machines, None, 600), folder, lab, state)
 
 
-def search(one: Bisection) -> Found:
+def search(one: Bisection) -> Culprit:
     choice = bisect.choose(one.ends(), one.wanted.machines, one.wanted.above)
     assert choice is not None
     return one.search(choice, lambda step: None)
 
 
-def numbers(found: Found) -> set[str]:
+def numbers(found: Culprit) -> set[str]:
     return {commit.subject.removeprefix("change ") for commit in found.candidates}
 
 

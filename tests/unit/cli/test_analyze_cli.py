@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
+import lzma
 import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -116,12 +119,13 @@ def test_standard_input() -> None:
         (b"", "is empty"),
         (os.urandom(1 << 16), "is binary"),
         (b"\x7fELF" + bytes(1 << 16), "is binary"),
-        (gzip.compress(b"[    0.000000] Linux version 6.1.0\n"), r"compressed \(gzip\)"),
+        (b"\x28\xb5\x2f\xfd" + bytes(99), r"compressed \(zstd\): give it unpacked, by zstd -dc"),
+        (lzma.compress(b""), "is empty"),
         (b"Dear Sir,\n\nplease find enclosed\n", "no message of a Linux kernel"),
         (b'{"schema": 2}\n', "no message of a Linux kernel"),
     ],
-    # gzip writes the time into its header, and tests on several cores must bear the same names.
-    ids=["empty", "binary", "ELF", "gzip", "letter", "JSON"],
+    # Tests on several cores must bear the same names.
+    ids=["empty", "binary", "ELF", "zstd", "xz", "letter", "JSON"],
 )
 def test_what_is_no_log(tmp_path: Path, content: bytes, sentence: str) -> None:
     path = tmp_path / "log"
@@ -130,6 +134,37 @@ def test_what_is_no_log(tmp_path: Path, content: bytes, sentence: str) -> None:
         run(str(path))
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "xz": lzma.compress,
+    "bzip2": bz2.compress,
+}
+
+
+@pytest.mark.parametrize("kind", PACKERS)
+def test_a_compressed_log(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(PACKERS[kind](Path(PUBLISHED).read_bytes()))
+    assert document(str(path)) == document(PUBLISHED)
+    command = 'cat "$0" | "$1" -c "from flatboot.cli.cli import main; main()" analyze - --json'
+    done = subprocess.run(["sh", "-c", command, path, sys.executable], capture_output=True)
+    assert json.loads(done.stdout)["facts"]["version"] == "5.8.0"
+
+
+@pytest.mark.parametrize("kind", PACKERS)
+@pytest.mark.parametrize("damage", ["cut", "changed"])
+def test_a_damaged_compressed_log(tmp_path: Path, kind: str, damage: str) -> None:
+    packed = bytearray(PACKERS[kind](Path(PUBLISHED).read_bytes()))
+    if damage == "cut":
+        del packed[len(packed) // 2 :]
+    else:
+        packed[len(packed) // 2] ^= 0xFF
+    path = tmp_path / "log"
+    path.write_bytes(packed)
+    with pytest.raises(FlatbootError, match=rf"log: the {kind} data are damaged \(.+\): copy"):
+        run(str(path))
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:

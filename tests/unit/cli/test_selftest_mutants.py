@@ -10,7 +10,7 @@ import pytest
 from fakes import git, write
 
 from flatboot.cli import selftest_mutants
-from flatboot.cli.selftest_mutants import Outcome
+from flatboot.cli.selftest_mutants import Caught
 from flatboot.common import paths
 from flatboot.common.errors import FlatbootError, UsageError
 
@@ -104,5 +104,5 @@ def test_all_mutants_apply_to_what_there_is() -> None:
 
 def test_a_table_of_outcomes() -> None:
     named = selftest_mutants.mutants(paths.repo(), "crash-head")
-    made = selftest_mutants.table(named, {named[0].name: Outcome("nobody", 1)})
+    made = selftest_mutants.table(named, {named[0].name: Caught("nobody", 1)})
     assert made.row_count == 1

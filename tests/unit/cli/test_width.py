@@ -18,10 +18,10 @@ from rich.text import Text
 
 from flatboot.analysis import cpu_work, projection, projection_rules, verdict
 from flatboot.analysis.compare import compare
-from flatboot.analysis.projection import Machine, Projection
+from flatboot.analysis.projection import MachineSize, Projection
 from flatboot.bootlog import bootlog_advice, bootlog_input
 from flatboot.campaign import bisect_tables, fuzz_draw
-from flatboot.campaign.bisect import Step
+from flatboot.campaign.bisect import Trial
 from flatboot.campaign.fuzz import FAILED, Outcome
 from flatboot.campaign.git_bisect import BAD, Commit
 from flatboot.cli import bench_cli, fuzz_cli, lint
@@ -36,7 +36,7 @@ WIDTH = 80
 DATA = Path(__file__).parents[2] / "data" / "bootlog"
 #: All but one that holds no boot.
 LOGS = [path for path in sorted(DATA.glob("*.log")) if path.name != "later.log"]
-KEPT = paths.repo() / "bench" / "results" / "cpu_bring_up"
+KEPT = paths.repo() / "bench" / "results" / "cpu_bring_up.json"
 LONG = "x" * 50 + " " + "word " * 30
 Parts = list[RenderableType]
 
@@ -87,7 +87,7 @@ def of_a_sweep() -> Parts:
 
 
 def of_a_traced_sweep() -> Parts:
-    counted = cpu_work.boots(results.read([KEPT, KEPT / "defer4"]))
+    counted = cpu_work.boots(results.read([KEPT]))
     return [cpu_work_tables.work_table(counted)]
 
 
@@ -114,7 +114,7 @@ def of_a_bisection() -> Parts:
     changed = compare(
         compared.sizes(*sizes), compared.sizes(*sizes, waiting=lambda cost, *_: 30 * cost)
     )
-    step = Step(Commit("0123456789ab" * 3, "A", "today", LONG), BAD, 8_153_999_999, 12345)
+    step = Trial(Commit("0123456789ab" * 3, "A", "today", LONG), BAD, 8_153_999_999, 12345)
     return [
         bisect_tables.change_table("The two ends, instructions", changed.phases, "good", "bad"),
         bisect_tables.step_table([step, dataclasses.replace(step, cost=None)]),
@@ -145,8 +145,8 @@ def of_logs() -> Iterator[RenderableType]:
 
 def of_a_projection() -> Parts:
     rules, published = projection_rules.rules(), projection_rules.published()
-    kernels = projection.kernels(results.read([KEPT, KEPT / "defer4"]), rules.ways)
-    found, machine = Projection(kernels, rules, published), Machine(1780, 16)
+    kernels = projection.kernels(results.read([KEPT]), rules.ways)
+    found, machine = Projection(kernels, rules, published), MachineSize(1780, 16)
     return [
         projection_tables.answer(found, machine),
         projection_tables.ways(found, machine),

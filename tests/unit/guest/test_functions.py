@@ -164,5 +164,7 @@ def test_records_keep_functions_and_older_ones_load(tmp_path: Path) -> None:
     path.write_text(json.dumps({**data, "schema": 1}))
     assert load(path).functions == {}
     path.write_text(json.dumps({**data, "functions": {"memmap_init": "many"}}))
-    with pytest.raises(FlatbootError, match="'many' is no int"):
+    with pytest.raises(
+        FlatbootError, match=r"functions\.memmap_init = 'many': write a whole number"
+    ):
         load(path)

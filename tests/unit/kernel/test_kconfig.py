@@ -70,8 +70,7 @@ def test_line_that_did_not_take_is_named_with_what_it_needs(
     lines = str(caught.value).splitlines()
     assert lines[0] == "1 options of the config bench did not take:"
     assert lines[1] == (
-        "  CONFIG_LOST=y (bench.config:3): it is not set; it depends on TOP && MODULES && !OTHER "
-        "&& (A || B) (here A=y, B=n, MODULES=n, OTHER=n, TOP=n)"
+        "  CONFIG_LOST=y (bench.config:3): it is not set; see Kconfig:9, depends on A || B"
     )
     kconfig.configure(maker(kernel_tree), config, check=False)
 
@@ -92,7 +91,7 @@ def test_missed_lines(tmp_path: Path, kernel_tree: Path) -> None:
         ("CONFIG_HIDDEN=y", "two", 2),
     ]
     assert lost[0].reason == "this tree has no such option"
-    assert "another option selects it" in lost[2].reason
+    assert lost[2].reason == "it is not set; see Kconfig:18"
 
 
 def test_full_config_loses_certificates_that_are_not_there(

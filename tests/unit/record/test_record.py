@@ -41,12 +41,12 @@ def damaged(tmp_path: Path, **changes: object) -> Path:
     [
         ({"schema": SCHEMA + 1}, r"has schema 5 and this flatboot knows 4: update flatboot"),
         ({"schema": None}, "is not a record: it has no schema number"),
-        ({"to_init": None}, "is not a whole record: 'to_init'"),
-        ({"to_init": "many"}, "'many' is no int"),
-        ({"extra": 1}, "unknown field 'extra'"),
+        ({"to_init": None}, "is not a whole record: to_init is missing"),
+        ({"to_init": "many"}, "to_init = 'many': write a whole number"),
+        ({"extra": 1}, "unknown key 'extra': there are kernel, machine"),
         ({"results": []}, "is not a whole record"),
-        ({"machine": 7}, "7 has no fields"),
-        ({"phases": [{"name": "x"}]}, "is not a whole record: 'start'"),
+        ({"machine": 7}, "machine = 7: write a table"),
+        ({"phases": [{"name": "x"}]}, r"is not a whole record: phases\[0\].start is missing"),
     ],
 )
 def test_damaged_records(tmp_path: Path, changes: dict[str, object], sentence: str) -> None:

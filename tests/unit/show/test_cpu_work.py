@@ -9,7 +9,7 @@ import boots as made
 import pytest
 
 from flatboot.analysis import cpu_work
-from flatboot.analysis.cpu_work import Boot, Cost, Part
+from flatboot.analysis.cpu_work import BootParts, Cost, Part
 from flatboot.record import spans
 from flatboot.record.record import Record, Span
 from flatboot.show import cpu_work_tables
@@ -20,9 +20,9 @@ GROWS = Part("workqueue_online_cpu", "callback")
 ONCE = Part("acpi_init", "initcall")
 
 
-def boot(cpus: int) -> Boot:
+def boot(cpus: int) -> BootParts:
     """Return a boot in which one part costs each CPU the same and one grows with its square."""
-    return Boot(
+    return BootParts(
         cpus,
         {
             FLAT: Cost(300 * cpus, 200 * cpus, 100 * cpus),

@@ -16,7 +16,7 @@ from flatboot.cli import report_cli
 from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.record import cases, kernel_names
 from flatboot.record.cases import Case
-from flatboot.record.record import TRACE_FILE, Machine, Record
+from flatboot.record.record import TRACE_FILE, EmulatedMachine, Record
 from flatboot.show import report
 
 TITLES = [
@@ -233,7 +233,7 @@ def test_hostile_strings_come_out_as_text() -> None:
     assert Page(report.page(wall)).tags["script"] == 0
 
 
-def _runner(of: Record) -> Machine:
+def _runner(of: Record) -> EmulatedMachine:
     return dataclasses.replace(of.machine, accelerator=HOSTILE)
 
 
