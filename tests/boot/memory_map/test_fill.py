@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from guests import QUIET, Guests, asked, results
 
@@ -71,7 +73,7 @@ def fill_both(
     programs = (*QUIET, f"fill {size} {cpus}")
     other: tuple[str, str | None] = ("flatboot", "wait") if config == "debug" else ("stock", None)
     ours, reference = (
-        asked(flavour, memory, programs, which, cpus=cpus, nodes=nodes, config=config)
+        asked(flavour, memory, programs, which, cpus, nodes, config, clock="exact")
         for flavour, which in (("flatboot", mode), other)
     )
     slack = (STEP[size] + BATCH) * cpus
@@ -80,11 +82,30 @@ def fill_both(
     assert mine["still_deferred"] == 0
 
 
-@pytest.mark.parametrize("mode", ["lazy", "background"])
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("cpus", CPUS)
+#: Each size, mode and number of CPUs with each other one; the rest runs with the long tests.
+PAIRS = {("4k", "lazy", 1), ("thp", "background", 1), ("4k", "background", 2), ("thp", "lazy", 2)}
+
+
+@pytest.mark.parametrize(
+    ("size", "mode", "cpus"),
+    [
+        pytest.param(*each, marks=[] if each in PAIRS else pytest.mark.long)
+        for each in itertools.product(SIZES, ("lazy", "background"), CPUS)
+    ],
+)
 def test_512m(guests: Guests, cpus: int, size: str, mode: str) -> None:
     fill_both(guests, "512M", cpus, cpus, size, mode)
+
+
+def fill_once_on_debug(guests: Guests, memory: str, nodes: int, cpus: int, size: str) -> None:
+    """Fill a guest of the debug kernel, which is slow, once."""
+    programs = (*QUIET, f"fill {size} {cpus} once")
+    fill = asked("flatboot", memory, programs, "lazy", cpus, nodes, config="debug")
+    assert check(guests(fill), once=True)["still_deferred"] == 0
+
+
+def test_debug_512m_once(guests: Guests) -> None:
+    fill_once_on_debug(guests, "512M", 2, 2, "thp")
 
 
 @pytest.mark.parametrize("size", ONE_SIZE)
@@ -97,7 +118,8 @@ def test_with_lists_and_boosts_as_they_are(guests: Guests, size: str) -> None:
     check(guests(asked("flatboot", "512M", (f"fill {size} 2",), "lazy", cpus=2, nodes=2)))
 
 
-@pytest.mark.parametrize("size", ONE_SIZE)
+@pytest.mark.long
+@pytest.mark.parametrize("size", SIZES)
 def test_debug_512m_two_nodes(guests: Guests, size: str) -> None:
     fill_both(guests, "512M", 2, 2, size, "lazy", "debug")
 
@@ -119,9 +141,7 @@ def test_matrix(guests: Guests, memory: str, nodes: int, cpus: int, size: str) -
 @pytest.mark.parametrize("nodes", NODES)
 @pytest.mark.parametrize("memory", MEMORY)
 def test_debug_matrix(guests: Guests, memory: str, nodes: int, cpus: int, size: str) -> None:
-    programs = (*QUIET, f"fill {size} {cpus} once")
-    fill = asked("flatboot", memory, programs, "lazy", cpus, nodes, config="debug", clock="wall")
-    assert check(guests(fill), once=True)["still_deferred"] == 0
+    fill_once_on_debug(guests, memory, nodes, cpus, size)
 
 
 @pytest.mark.long
