@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import re
@@ -90,8 +91,13 @@ class KernelName:
     base: str = field(default_factory=bases.default)
 
     def image(self) -> KernelImage:
-        """Return the image, building it first if the cache does not have it."""
-        return kernel(self.base, self.flavour, self.config, self.arch)
+        """Return the image, building it first if the cache does not have it; asked once."""
+        return _image(self)
+
+
+@functools.cache
+def _image(name: KernelName) -> KernelImage:
+    return kernel(name.base, name.flavour, name.config, name.arch)
 
 
 @dataclass(frozen=True)
