@@ -1,7 +1,7 @@
 """Boots of one kernel on the wall clock, with which the unit tests compare it against itself.
 
-    .venv/bin/python bench/memory_map/same_kernel.py            60 boots, some minutes
-    .venv/bin/python bench/memory_map/same_kernel.py --runs 5
+    .venv/bin/python bench/laboratory/same_kernel.py            60 boots, some minutes
+    .venv/bin/python bench/laboratory/same_kernel.py --runs 5
 
 writes tests/data/compare/same-kernel.csv: a row a boot, a column a phase, all in ns. Nothing else
 should run meanwhile, but the test does not need it: what disturbs a boot disturbs either side. A
