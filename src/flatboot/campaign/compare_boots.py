@@ -92,7 +92,8 @@ def run(
     jobs = sweep.plan(_taking_turns(matrices))
     with Results.open(path, create=True) as results:
         sweep.run(jobs, results, measure=measure)
-        kept, failures = results.by_key(), results.failures()
+        kept = results.by_key({job.key for job in jobs})
+        failures = results.failures()
     for job in jobs:
         if job.key not in kept:
             raise FlatbootError(

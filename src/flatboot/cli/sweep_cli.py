@@ -139,7 +139,7 @@ def run(
             soft_wrap=True,
         )
         sweep.run(jobs, results, scheduler=scheduler)
-        held = results.by_key()
+        held = results.by_key({job.key for job in jobs})
         failures = results.failures()
     records = [held[job.key] for job in jobs if job.key in held]
     failed = [job for job in jobs if job.key not in held]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import json
 import sqlite3
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -15,7 +17,7 @@ from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.record import excerpts, record
 from flatboot.record.record import Record
 
-SCHEMA = 1
+SCHEMA = 2
 # What SQLite notes in the file's head: the program that the file belongs to ("Flat").
 _APPLICATION = 0x466C6174
 _MAGIC = b"SQLite format 3\0"
@@ -40,6 +42,11 @@ CREATE TABLE boots (
     host_peak_bytes INTEGER NOT NULL,
     created TEXT NOT NULL,
     record BLOB NOT NULL
+);
+CREATE TABLE texts (
+    boot INTEGER PRIMARY KEY REFERENCES boots ON DELETE CASCADE,
+    console BLOB NOT NULL,
+    log BLOB NOT NULL
 );
 CREATE TABLE phases (
     boot INTEGER NOT NULL REFERENCES boots ON DELETE CASCADE,
@@ -72,9 +79,10 @@ class Damaged(FlatbootError):
 class Results:
     """An open results file; as a context manager it closes on exit.
 
-    The table ``boots`` holds each record whole (JSON, compressed by zlib) beside columns for SQL;
-    ``phases`` and ``calls`` hold its phases and initcalls, in units of the record's clock;
-    ``failures`` what did not boot when it was last tried, and why.
+    The table ``boots`` holds each record (JSON, compressed by zlib) beside columns for SQL, and
+    ``texts`` its console and log, likewise, which are most of it and which few ask for; ``phases``
+    and ``calls`` hold its phases and initcalls, in units of the record's clock; ``failures`` what
+    did not boot when it was last tried, and why.
     """
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
@@ -88,7 +96,7 @@ class Results:
 
         Raises:
             FlatbootError: it is missing, cannot be read or made, or a newer flatboot wrote it.
-            Damaged: it is no results file.
+            Damaged: it is no results file, or an older one.
         """
         if not path.exists() and not create:
             raise FlatbootError(f"there is no {path}: make it with flatboot sweep --output {path}")
@@ -141,7 +149,7 @@ class Results:
             "to_init": record.to_init,
             "host_peak_bytes": record.host_peak_bytes,
             "created": record.created,
-            "record": zlib.compress(record.text().encode()),
+            "record": _packed(dataclasses.replace(record, console="", log="").text()),
         }
         with _explained(self.path), self._connection as connection:
             connection.execute("DELETE FROM boots WHERE key = ?", (key,))
@@ -149,6 +157,8 @@ class Results:
             boot = connection.execute(
                 f"INSERT INTO boots ({', '.join(row)}) VALUES (:{', :'.join(row)})", row
             ).lastrowid
+            texts = (boot, _packed(record.console), _packed(record.log))
+            connection.execute("INSERT INTO texts VALUES (?, ?, ?)", texts)
             connection.executemany(
                 "INSERT INTO phases VALUES (?, ?, ?, ?)",
                 [(boot, phase.name, phase.start, phase.length) for phase in record.phases],
@@ -168,16 +178,20 @@ class Results:
             connection.execute("INSERT OR REPLACE INTO failures VALUES (?, ?)", (key, reason))
 
     def find(self, key: str) -> Record | None:
-        """Return the record of *key*, or None.
+        """Return the whole record of *key*, or None.
 
         Raises:
             Damaged: the file or the record cannot be read.
         """
         with _explained(self.path):
             row = self._connection.execute(
-                "SELECT record FROM boots WHERE key = ?", (key,)
+                "SELECT record, console, log FROM boots JOIN texts USING (boot) WHERE key = ?",
+                (key,),
             ).fetchone()
-            return _parsed(row[0], key, self.path) if row else None
+            if row is None:
+                return None
+            console, log = map(_unpacked, row[1:])
+            return dataclasses.replace(_parsed(row[0], key, self.path), console=console, log=log)
 
     def prune(self, most: int) -> None:
         """Forget all but the *most* records that were added last.
@@ -201,22 +215,26 @@ class Results:
             return dict(self._connection.execute("SELECT key, reason FROM failures"))
 
     def records(self) -> list[Record]:
-        """Return all records in the order in which they were added.
+        """Return all records, without console and log, in the order in which they were added.
 
         Raises:
             FlatbootError: the file cannot be read, or a newer flatboot wrote one of them.
         """
         return list(self.by_key().values())
 
-    def by_key(self) -> dict[str, Record]:
-        """Return all records by their keys, in the order in which they were added.
+    def by_key(self, keys: Collection[str] | None = None) -> dict[str, Record]:
+        """Return the records of *keys*, or all, by their keys and without console and log.
+
+        They come in the order in which they were added.
 
         Raises:
             FlatbootError: the file cannot be read, or a newer flatboot wrote one of them.
         """
         with _explained(self.path):
             rows = self._connection.execute(
-                "SELECT key, record FROM boots ORDER BY boot"
+                "SELECT key, record FROM boots"
+                " WHERE ?1 IS NULL OR key IN (SELECT value FROM json_each(?1)) ORDER BY boot",
+                (None if keys is None else json.dumps(sorted(keys)),),
             ).fetchall()
             return {key: _parsed(blob, key, self.path) for key, blob in rows}
 
@@ -248,6 +266,14 @@ def read(paths: Sequence[Path]) -> list[Record]:
 
 def _parsed(blob: bytes, key: str, path: Path) -> Record:
     return record.parse(zlib.decompress(blob), f"boot {key} in {path}")
+
+
+def _packed(text: str) -> bytes:
+    return zlib.compress(text.encode())
+
+
+def _unpacked(blob: bytes) -> str:
+    return zlib.decompress(blob).decode()
 
 
 def _of_file(path: Path) -> list[Record]:
@@ -285,14 +311,15 @@ def _ours(connection: sqlite3.Connection, path: Path) -> bool:
     """Return whether the file has our tables.
 
     Raises:
-        FlatbootError: they are of a newer flatboot.
+        FlatbootError: their layout is not the known one.
     """
     ours = connection.execute("PRAGMA application_id").fetchone()[0] == _APPLICATION
     schema = connection.execute("PRAGMA user_version").fetchone()[0]
+    told = f"{path} has schema {schema} and this flatboot knows {SCHEMA}"
     if ours and schema > SCHEMA:
-        raise FlatbootError(
-            f"{path} has schema {schema} and this flatboot knows {SCHEMA}: update flatboot"
-        )
+        raise FlatbootError(f"{told}: update flatboot")
+    if ours and schema < SCHEMA:
+        raise Damaged(f"{told}: name another file")
     return bool(ours)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sqlite3
 from pathlib import Path
 
@@ -11,7 +12,12 @@ import pytest
 from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.record import excerpts, results
 from flatboot.record.excerpts import NOTHING
+from flatboot.record.record import Record
 from flatboot.record.results import Results
+
+
+def without_texts(record: Record) -> Record:
+    return dataclasses.replace(record, console="", log="")
 
 
 def test_keeps_records_whole_and_in_order(tmp_path: Path) -> None:
@@ -23,8 +29,10 @@ def test_keeps_records_whole_and_in_order(tmp_path: Path) -> None:
         kept.add("a", second)
     with Results.open(path) as kept:
         assert kept.keys() == {"a", "b"}
-        assert kept.records() == [first, second]
-        assert kept.by_key() == {"b": first, "a": second}
+        assert (kept.find("b"), kept.find("a"), kept.find("c")) == (first, second, None)
+        assert kept.records() == [without_texts(first), without_texts(second)]
+        assert kept.by_key() == {"b": without_texts(first), "a": without_texts(second)}
+        assert kept.by_key({"a", "c"}) == {"a": without_texts(second)}
 
 
 def test_a_key_has_one_record(tmp_path: Path) -> None:
@@ -106,7 +114,16 @@ def test_refuses_a_newer_version(tmp_path: Path) -> None:
     Results.open(path, create=True).__exit__(None, None, None)
     with sqlite3.connect(path) as connection:
         connection.execute("PRAGMA user_version = 99")
-    with pytest.raises(FlatbootError, match="has schema 99 and this flatboot knows 1: update"):
+    with pytest.raises(FlatbootError, match="has schema 99 and this flatboot knows 2: update"):
+        Results.open(path, create=True)
+
+
+def test_refuses_an_older_version(tmp_path: Path) -> None:
+    path = tmp_path / "results.sqlite"
+    Results.open(path, create=True).__exit__(None, None, None)
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 1")
+    with pytest.raises(results.Damaged, match="has schema 1 and this flatboot knows 2: name"):
         Results.open(path, create=True)
 
 
@@ -153,7 +170,7 @@ def test_read_takes_files_folders_and_results(tmp_path: Path) -> None:
     excerpts.add(tmp_path / "some.json", "b", excerpts.excerpt(made[1], NOTHING))
     excerpts.add(tmp_path / "some.json", "a", excerpts.excerpt(made[0], NOTHING))
     paths = [folder, tmp_path / "other-name.db", tmp_path / "one.json"]
-    assert results.read(paths) == made
+    assert results.read(paths) == [*made[:2], without_texts(made[2]), made[3]]
     some = results.read([tmp_path / "some.json"])
     assert [(one.to_init, one.console) for one in some] == [(1, ""), (2, "")]
 

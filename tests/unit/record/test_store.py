@@ -45,15 +45,19 @@ def test_the_newest_are_kept(kept: Store, monkeypatch: pytest.MonkeyPatch) -> No
     assert [key for key in ("first", "0", "1", "2") if kept.find(key)] == ["1", "2"]
 
 
-@pytest.mark.parametrize("damage", ["head", "middle", "no database", "record"])
+@pytest.mark.parametrize("damage", ["head", "middle", "no database", "record", "older"])
 def test_a_damaged_store_is_set_aside(
     kept: Store, damage: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for number in range(20):
         kept.add(str(number), SECOND)
-    if damage == "record":
+    statements = {
+        "record": "UPDATE boots SET record = x'00'",
+        "older": "PRAGMA user_version = 1",
+    }
+    if damage in statements:
         with sqlite3.connect(kept.path) as connection:
-            connection.execute("UPDATE boots SET record = x'00'")
+            connection.execute(statements[damage])
     else:
         content = kept.path.read_bytes()
         start = {"head": 16, "middle": 4096, "no database": 0}[damage]
