@@ -11,7 +11,13 @@ from guests import Guests, asked, free_pages, meminfo, zones
 from flatboot.record.record import Record
 
 MODES = ["wait", "background", "lazy"]
-SIZES = [("512M", 1), ("512M", 2), ("4G", 1), ("4G", 2)]
+#: The smaller with one node and the larger with two; the rest runs with the long tests.
+SIZES = [
+    ("512M", 1),
+    pytest.param("512M", 2, marks=pytest.mark.long),
+    pytest.param("4G", 1, marks=pytest.mark.long),
+    ("4G", 2),
+]
 #: The parts of the kernel image are rounded up to pages, and percpu memory to chunks, in kB.
 ROUNDING_KB = 128
 #: A watermark is a share of the managed pages: what the image's growth moves it by, in pages.
