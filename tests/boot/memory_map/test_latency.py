@@ -50,13 +50,16 @@ def test_who_reads_memory_steadily_finds_it_initialised(guests: Guests) -> None:
 
 
 def test_growth_makes_no_touch_slow(guests: Guests) -> None:
-    """The slow touches of stock, which fill a CPU's list with 2,016 pages, are all there are."""
+    """The slow touches of stock, which fill a CPU's list with 2,016 pages, are all there are.
+
+    The slowest one may pay for two blocks: a touch allocates a page table besides its page.
+    """
     stock = results(guests(asked("stock", "4G", PROGRAMS)), "latency.")
     lazy = results(guests(asked("flatboot", "4G", PROGRAMS, "lazy")), "latency.")
     assert lazy["pages"] == stock["pages"] == 3072 * 256
     assert max(lazy["left_out"], stock["left_out"]) <= stock["pages"] // RARE
     assert slow_touches(lazy, SLOW) <= slow_touches(stock, SLOW) + CHANCE
-    assert lazy["worst"] <= stock["worst"] + 2**SLOW
+    assert lazy["worst"] <= stock["worst"] + 2 * 2**SLOW
 
 
 @pytest.mark.parametrize(("size", "cpus"), [("thp", 1), ("4k", 2), ("thp", 2)])
