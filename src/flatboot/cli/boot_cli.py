@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from flatboot.cli import demo, kernel_cli
-from flatboot.common import disk, progress, screen
+from flatboot.common import disk, progress, screen, units
 from flatboot.common.errors import UsageError
 from flatboot.guest import machine, shell, stored
 from flatboot.guest.boot_spec import CLOCKS, BootSpec, Image
@@ -136,6 +136,9 @@ def run_demo(
     records = demo.run(output, fresh=fresh)
     console = screen.console()
     console.print(tables.growth_table([record for record in records if record.phases]))
+    boots = f"{units.many(stored.tally.made, 'boot')} made"
+    boots += f", {stored.tally.taken} taken from the store (--fresh makes all anew)"
+    console.print(boots, highlight=False, soft_wrap=True)
     console.print(f"records and plot: {output.resolve()}", highlight=False, soft_wrap=True)
 
 

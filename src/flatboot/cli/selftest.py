@@ -84,9 +84,10 @@ def test(
         command += [f"--tally={tally}", f"--numprocesses={processes}", "--dist=worksteal"]
         command += ["-o", "console_output_style=count", *selection]
         status = _run([*command, *(pytest_arguments or ()), *folders], root, fresh)
+        done = json.loads(tally.read_text()) if tally.is_file() else {"seconds": {}}
+        selftest_plan.remember(done["seconds"])
         if status in _RAN:
-            counts, done = _counts(report), json.loads(tally.read_text())
-            selftest_plan.remember(done["seconds"])
+            counts = _counts(report)
             if long:
                 _keep(counts, root / "bench" / "long-test.json", root, selection)
             _say(_sum(counts, done, len(missing), time.monotonic() - began))
