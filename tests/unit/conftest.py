@@ -8,6 +8,8 @@ import pytest
 from fakes import BASES, CONFIGS, HOOK, KCONFIG, MAKEFILE, MERGE_CONFIG, git, write
 
 from flatboot.common import paths
+from flatboot.guest import stored
+from flatboot.kernel import build
 
 
 @pytest.fixture(autouse=True)
@@ -62,3 +64,10 @@ def kernel_tree(tmp_path: Path) -> Path:
     )
     (root / "scripts/kconfig/merge_config.sh").chmod(0o755)
     return root
+
+
+@pytest.fixture(autouse=True)
+def own_tallies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Boots and builds that are made up are not those of the run."""
+    monkeypatch.setattr(stored, "tally", stored.BootTally())
+    monkeypatch.setattr(build, "tally", build.BuildTally())
