@@ -54,12 +54,17 @@ def test_all_that_is_free_becomes_zeroed(guests: Guests) -> None:
     assert results(record, "zeroed.")["free"] >= 0.98 * results(record, "zeroed.")["all_free"]
 
 
-def test_off_costs_nothing(guests: Guests) -> None:
+@pytest.mark.parametrize(
+    ("config", "most"), [pytest.param("bench", 1.002, marks=pytest.mark.long), ("users", 1.02)]
+)
+def test_off_costs_nothing(guests: Guests, config: str, most: float) -> None:
+    """On the users config a touch takes 39 instructions more of 3,335."""
     programs = ("zeroed touch warm 4k 64", "zeroed touch 4k 4k 1024")
     stock, ours = (
-        touched(guests(asked(flavour, "2G", programs)), "4k") for flavour in ("stock", "flatboot")
+        touched(guests(asked(flavour, "2G", programs, config=config)), "4k")
+        for flavour in ("stock", "flatboot")
     )
-    assert ours["ticks"] <= 1.002 * stock["ticks"]
+    assert ours["ticks"] <= most * stock["ticks"]
     assert ours["taken"] == ours["missed"] == ours["zeroed"] == 0
 
 
