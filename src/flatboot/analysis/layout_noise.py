@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import tomllib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from flatboot.analysis.comparable import TOTAL
+from flatboot.common import typed
 from flatboot.record import phases
 
 #: These follow the size of the code: the kernel frees the gaps behind it page by page.
@@ -41,8 +41,7 @@ class LayoutNoise:
 @functools.cache
 def seen() -> LayoutNoise:
     """Return what was seen."""
-    with _FILE.open("rb") as file:
-        return LayoutNoise(**tomllib.load(file))
+    return typed.load(_FILE, LayoutNoise)
 
 
 def of(boots: Sequence[tuple[dict[str, int], dict[str, int]]]) -> LayoutNoise:

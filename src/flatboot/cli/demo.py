@@ -38,9 +38,8 @@ def run(output: Path, *, fresh: bool) -> list[Record]:
             f" {units.binary_size(largest)}, flatboot to {units.binary_size(_LARGE)}"
         )
     wanted = plan(largest)
-    for kernel in dict.fromkeys(spec.kernel for spec in wanted):
-        assert isinstance(kernel, KernelName)
-        kernel.image()
+    for flavour in ("stock", "flatboot"):
+        KernelName(flavour, _CONFIG).image()
     side_by_side = available >= host.boot_memory(largest) + _BESIDE
     with progress.step("booting", total=len(wanted)) as step:
         records = run_coroutine(_boot_all(wanted, 2 if side_by_side else 1, step, fresh))

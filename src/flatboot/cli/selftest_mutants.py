@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-import tomllib
 import xml.etree.ElementTree as ElementTree
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from rich.table import Table
 
-from flatboot.common import atomic, disk, host, processes, progress, screen
+from flatboot.common import atomic, disk, host, processes, progress, screen, typed
 from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.common.git import git
 from flatboot.kernel import bases, layer
@@ -32,16 +32,16 @@ class Mutant:
     """A mistake, made on purpose.
 
     Attributes:
-        name: the name of its patch.
         feature: the feature that it is in.
         mistake: what is wrong, and what follows.
         tests: the files of tests that may catch it, as in tests/boot/*/test_NAME.py.
+        name: the name of its patch.
     """
 
-    name: str
     feature: str
     mistake: str
     tests: tuple[str, ...]
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,10 @@ def mutants(root: Path, keyword: str | None) -> list[Mutant]:
     Raises:
         UsageError: there is none.
     """
-    table = tomllib.loads((root / _FOLDER / "mutants.toml").read_text())
+    table = typed.load(root / _FOLDER / "mutants.toml", dict[str, Mutant])
     found = [
-        Mutant(name, entry["feature"], entry["mistake"], tuple(entry["tests"]))
-        for name, entry in table.items()
+        dataclasses.replace(mutant, name=name)
+        for name, mutant in table.items()
         if keyword is None or keyword in name
     ]
     if not found:
@@ -110,10 +110,7 @@ def table(wanted: list[Mutant], outcomes: dict[str, Caught]) -> Table:
 
 def _kept(root: Path) -> dict[str, Caught]:
     path = root / _OUTCOME
-    if not path.is_file():
-        return {}
-    with disk.reading(path):
-        return {name: Caught(**fields) for name, fields in json.loads(path.read_text()).items()}
+    return typed.load(path, dict[str, Caught]) if path.is_file() else {}
 
 
 def _outcome(root: Path, mutant: Mutant) -> Caught:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from flatboot.common import atomic, paths, units
+from flatboot.common import atomic, paths, typed, units
 from flatboot.common.errors import FlatbootError
 from flatboot.kernel import build
 from flatboot.kernel.build import KernelName
@@ -20,7 +19,7 @@ _SECONDS = {"unit": 0.3, "boot": 6.0}
 #: Minutes for a kernel whose objects are there: some are compiled anew, and it is linked.
 _REBUILD_MINUTES = 1.5
 #: Exit status of pytest: there were no tests.
-NONE_COLLECTED = 5
+_NONE_COLLECTED = 5
 
 
 @dataclass(frozen=True)
@@ -52,15 +51,28 @@ class WantedKernel:
         return min(self.minutes, _REBUILD_MINUTES) if build.has_objects(self.name) else self.minutes
 
 
+@dataclass(frozen=True)
+class _Line:
+    flavour: str
+    config: str
+    why: str
+    minutes: float
+    arch: str = "x86_64"
+
+
+@dataclass(frozen=True)
+class _Table:
+    kernel: tuple[_Line, ...]
+
+
 def kernels(table: Path) -> list[WantedKernel]:
     """Return the kernels of the file *table*, in its order; none if there is no such file."""
     if not table.is_file():
         return []
     wanted = []
-    for entry in tomllib.loads(table.read_text())["kernel"]:
-        name = KernelName(entry["flavour"], entry["config"], entry.get("arch", "x86_64"))
-        missing = not build.is_built(name)
-        wanted.append(WantedKernel(name, entry["why"], entry["minutes"], missing))
+    for line in typed.load(table, _Table).kernel:
+        name = KernelName(line.flavour, line.config, line.arch)
+        wanted.append(WantedKernel(name, line.why, line.minutes, not build.is_built(name)))
     return wanted
 
 
@@ -72,7 +84,7 @@ def collect(root: Path, selection: Sequence[str], folders: Sequence[str]) -> lis
     """
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", *selection, *folders]
     ran = subprocess.run(command, cwd=root, capture_output=True, text=True)
-    if ran.returncode not in (0, NONE_COLLECTED):
+    if ran.returncode not in (0, _NONE_COLLECTED):
         raise FlatbootError(f"the tests cannot be collected:\n{ran.stdout}{ran.stderr}")
     return [line for line in ran.stdout.splitlines() if "::" in line]
 

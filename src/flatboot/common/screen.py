@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import IO, Any
 
 from rich.bar import Bar
@@ -49,20 +50,16 @@ def fit(table: Table, width: int) -> Iterator[Table]:
     before the first numbers, and as many of the others as fit. The table itself is not changed.
     """
     spans = [_span(column) for column in table.columns]
-    for padding, attempt in ((1, _whole), *_TRIED):
-        least = [attempt(span) for span in spans]
-        if sum(least) + _frame(len(spans), padding) <= width:
-            yield _part(table, range(len(spans)), spans, least, width, padding)
-            return
+    least, padding = _narrowed(spans, width, ((1, attrgetter("whole")), *_TRIED))
+    if sum(least) + _frame(len(spans), padding) <= width:
+        yield _part(table, range(len(spans)), spans, least, width, padding)
+        return
     names = next((i for i, column in enumerate(table.columns) if column.justify == "right"), 1)
-    parts = _parts(names, [_folded(span) for span in spans], width)
+    parts = _parts(names, [span.folded for span in spans], width)
     for number, part in enumerate(parts, 1):
         chosen = [spans[index] for index in part]
         # Words stay whole in a part that has room for them.
-        for padding, attempt in _TRIED:
-            least = [attempt(span) for span in chosen]
-            if sum(least) + _frame(len(part), padding) <= width:
-                break
+        least, padding = _narrowed(chosen, width, _TRIED)
         made = _part(table, part, chosen, least, width, padding)
         if len(parts) > 1:
             made.title = Text.assemble(_text(table.title), f", part {number} of {len(parts)}")
@@ -88,24 +85,23 @@ class _Span:
     folded: int
 
 
-def _whole(span: _Span) -> int:
-    return span.whole
-
-
-def _words(span: _Span) -> int:
-    return span.words
-
-
-def _broken(span: _Span) -> int:
-    return span.broken
-
-
-def _folded(span: _Span) -> int:
-    return span.folded
-
-
+_Way = tuple[int, Callable[[_Span], int]]
 #: What is tried in turn: padding beside each cell, and how narrow the columns may be.
-_TRIED = ((1, _words), (0, _words), (0, _broken), (0, _folded))
+_TRIED: tuple[_Way, ...] = (
+    (1, attrgetter("words")),
+    (0, attrgetter("words")),
+    (0, attrgetter("broken")),
+    (0, attrgetter("folded")),
+)
+
+
+def _narrowed(spans: Sequence[_Span], width: int, ways: Sequence[_Way]) -> tuple[list[int], int]:
+    """Return the columns' widths and the padding by the first of *ways* that fits, or the last."""
+    for padding, way in ways:
+        least = [way(span) for span in spans]
+        if sum(least) + _frame(len(spans), padding) <= width:
+            break
+    return least, padding
 
 
 def _span(column: Column) -> _Span:

@@ -16,11 +16,19 @@ from pathlib import Path
 from flatboot.common.elf import entry_point
 from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.common.processes import run_coroutine
-from flatboot.guest import functions, guest_run, guestlog, initramfs, kvm, qemu, stale_code
+from flatboot.guest import (
+    boot_spec,
+    functions,
+    guest_run,
+    guestlog,
+    initramfs,
+    kvm,
+    qemu,
+    stale_code,
+)
 from flatboot.guest.boot_spec import BootSpec, boot_file
 from flatboot.guest.guest_run import Counting, Ended, Guest, Marked, Tracking
 from flatboot.guest.guestlog import GuestLog
-from flatboot.kernel import fetch
 from flatboot.record import marks, phases, record, spans
 from flatboot.record.marks import Hit
 from flatboot.record.phases import Breakdown
@@ -101,7 +109,7 @@ async def measure(spec: BootSpec, on_phase: Callable[[str], None] = unseen) -> R
             config=image.config,
             config_hash=image.config_hash,
             compiler=image.compiler,
-            image=fetch.sha256(kernel),
+            image=boot_spec.digest(kernel),
         ),
         machine=_machine_record(guest),
         cmdline=guest.cmdline,
@@ -196,7 +204,9 @@ async def _run_sound(
 
 def _fault(ended: Ended, guest: Guest, host_s: float) -> str:
     """Return what the emulator or the host did wrong, so that the run says nothing; else ""."""
-    parallel = guest.accelerator == "tcg" and not guest.exact and guest.machine.cpus > 1
+    if guest.exact:
+        return ""
+    parallel = guest.accelerator == "tcg" and guest.machine.cpus > 1
     if parallel and (where := stale_code.where(ended.console)):
         return f"QEMU ran code in {where} that the kernel had replaced"
     try:

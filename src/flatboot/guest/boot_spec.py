@@ -127,7 +127,7 @@ class BootSpec:
         """
         image, arch = self.image, self.arch
         parts = {
-            "kernel": _digest(boot_file(image, arch)),
+            "kernel": digest(boot_file(image, arch)),
             "initramfs": hashlib.sha256(self.initramfs()).hexdigest(),
             "machine": dataclasses.asdict(self.machine),
             "cmdline": self.cmdline,
@@ -150,7 +150,7 @@ class BootSpec:
         }
         symbols = self.image.system_map
         return {
-            what: [_digest(file) for file in (*files, symbols) if file.is_file()]
+            what: [digest(file) for file in (*files, symbols) if file.is_file()]
             for what, (wanted, files) in tables.items()
             if wanted
         }
@@ -169,8 +169,8 @@ def boot_file(image: Image, arch: Arch) -> Path:
     raise FlatbootError(f"{image.directory} holds no {arch.boot_file} for {arch.name}: build it")
 
 
-def _digest(path: Path) -> str:
-    """Return the SHA-256 of a file, read once as long as it is the same."""
+def digest(path: Path) -> str:
+    """Return the SHA-256 of a file, which is read once a process as long as it is the same."""
     status = path.stat()
     return _read(path, status.st_mtime_ns, status.st_size)
 

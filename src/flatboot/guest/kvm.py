@@ -11,7 +11,7 @@ from pathlib import Path
 
 from flatboot.common import atomic, paths
 from flatboot.common.errors import FlatbootError
-from flatboot.guest import guest_run, initramfs
+from flatboot.guest import boot_spec, guest_run, initramfs
 from flatboot.guest.boot_spec import BootSpec
 from flatboot.guest.guest_run import Guest
 from flatboot.guest.guestlog import parse
@@ -33,7 +33,7 @@ async def works(guest: Guest) -> bool:
         _DEVICE, os.R_OK | os.W_OK
     ):
         return False
-    kernel = hashlib.sha256(guest.kernel.read_bytes()).hexdigest()
+    kernel = boot_spec.digest(guest.kernel)
     key = [platform.release(), platform.version(), guest.able.version, guest.arch.name, kernel]
     name = hashlib.sha256(repr(key).encode()).hexdigest()[:16]
     remembered = paths.cache() / "kvm" / f"{name}.json"

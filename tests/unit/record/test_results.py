@@ -109,21 +109,21 @@ def test_refuses_what_is_not_its_own(tmp_path: Path) -> None:
         Results.open(path, create=True)
 
 
-def test_refuses_a_newer_version(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("version", "error", "told"),
+    [
+        (99, FlatbootError, "has schema 99 and this flatboot knows 2: update"),
+        (1, results.Damaged, "has schema 1 and this flatboot knows 2: name"),
+    ],
+)
+def test_refuses_another_version(
+    tmp_path: Path, version: int, error: type[FlatbootError], told: str
+) -> None:
     path = tmp_path / "results.sqlite"
     Results.open(path, create=True).__exit__(None, None, None)
     with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA user_version = 99")
-    with pytest.raises(FlatbootError, match="has schema 99 and this flatboot knows 2: update"):
-        Results.open(path, create=True)
-
-
-def test_refuses_an_older_version(tmp_path: Path) -> None:
-    path = tmp_path / "results.sqlite"
-    Results.open(path, create=True).__exit__(None, None, None)
-    with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA user_version = 1")
-    with pytest.raises(results.Damaged, match="has schema 1 and this flatboot knows 2: name"):
+        connection.execute(f"PRAGMA user_version = {version}")
+    with pytest.raises(error, match=told):
         Results.open(path, create=True)
 
 
