@@ -34,7 +34,7 @@ class Mutant:
     Attributes:
         feature: the feature that it is in.
         mistake: what is wrong, and what follows.
-        tests: the files of tests that may catch it, as in tests/boot/*/test_NAME.py.
+        tests: what may catch it: FILE::TEST, or FILE for all tests of tests/boot/*/test_FILE.py.
         name: the name of its patch.
     """
 
@@ -120,7 +120,7 @@ def _outcome(root: Path, mutant: Mutant) -> Caught:
         _apply(root / _FOLDER / f"{mutant.name}.patch", copy)
         taken = 0.0
         for name in mutant.tests:
-            failed, seconds = _failed(copy, [str(p) for p in _files(copy, name)])
+            failed, seconds = _failed(copy, _named(copy, name))
             taken += seconds
             if failed == _BROKEN:
                 return Caught(_BROKEN, round(taken))
@@ -129,11 +129,13 @@ def _outcome(root: Path, mutant: Mutant) -> Caught:
     return Caught(_NOBODY, round(taken))
 
 
-def _files(root: Path, name: str) -> list[Path]:
-    found = list((root / "tests" / "boot").rglob(f"test_{name}.py"))
-    if not found:
-        raise FlatbootError(f"there is no tests/boot/*/test_{name}.py: mend mutants.toml")
-    return [path.relative_to(root) for path in found]
+def _named(root: Path, name: str) -> list[str]:
+    """Return what pytest calls the tests that a mutant names."""
+    file, mark, test = name.partition("::")
+    found = list((root / "tests" / "boot").rglob(f"test_{file}.py"))
+    if not found or not all(f"def {test}" in path.read_text() for path in found):
+        raise FlatbootError(f"there is no {name} in tests/boot: mend mutants.toml")
+    return [f"{path.relative_to(root)}{mark}{test}" for path in found]
 
 
 def _copy(root: Path, copy: Path) -> None:

@@ -17,7 +17,7 @@ from flatboot.kernel.build import KernelName
 OUTPUT = Path("out/fuzz")
 #: First seeds of the short and of the long tests, and how many they try. Boots of the debug kernel
 #: meet the poisoned memory map; the others, which take less time, are compared with stock.
-SHORT = {"debug": (1522, 3), "users": (1526, 7)}
+SHORT = {"debug": (1522, 2), "users": (1526, 4)}
 LONG = {"debug": (1000, 50), "users": (2000, 150)}
 #: A case without anything random, whose memory can be known.
 PLAIN = RandomBoot(

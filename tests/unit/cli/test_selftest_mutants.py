@@ -18,7 +18,7 @@ TABLE = """
 [lost-line]
 feature = "memory_map"
 mistake = "The line is not there."
-tests = ["easy", "careful"]
+tests = ["easy", "careful::test_lines"]
 
 [same-thing]
 feature = "cpus"
@@ -99,7 +99,7 @@ def test_all_mutants_apply_to_what_there_is() -> None:
     for mutant in named:
         assert mutant.tests
         for name in mutant.tests:
-            assert selftest_mutants._files(root, name)
+            assert selftest_mutants._named(root, name)
 
 
 def test_a_table_of_outcomes() -> None:

@@ -62,6 +62,7 @@ HEALTHY = """\
 [    0.100000] Kernel/User page tables isolation: enabled
 [    0.250000] mem auto-init: stack:all(zero), heap alloc:off, heap free:off
 [    0.256036] node 0 deferred pages initialised in 0ms
+[    0.000000] kmemleak: Kernel memory leak detector disabled
 [    0.300000] kmemleak: Kernel memory leak detector initialized (mem pool available: 15984)
 [    0.300001] kmemleak: Automatic memory scanning thread started
 [    0.350000] Freeing initrd memory: 912K
