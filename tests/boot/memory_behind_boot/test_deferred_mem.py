@@ -576,10 +576,11 @@ def test_threads_share_the_work(guests: Guests, config: str, arch: str) -> None:
     )
     assert all_there(alone, 4) and all_there(shared, 4)
     assert shared.results["fill.bad_words"] == "0"
-    # With pages of 64 KiB there is too little to share.
     helpers = [record.files["works"].count("function mhp_help") for record in (alone, shared)]
     assert helpers[0] == 0
-    assert (helpers[1] > 8) == (config not in PAGES)
+    # At most three in each of four steps; one that comes when all is shared out does not run. With
+    # pages of 64 KiB there is too little to share.
+    assert helpers[1] in (range(4, 13) if config not in PAGES else [0])
 
 
 def test_steps_can_be_traced(guests: Guests) -> None:
