@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -24,7 +25,7 @@ _FOLDER = Path("tests") / "mutants"
 _OUTCOME = Path("bench") / "mutants.json"
 #: Host seconds after which a guest that a mutant hangs is given up.
 _BOOT_S = 300
-_NOBODY, _BROKEN = "nobody", "does not build"
+_NOBODY, _BROKEN, _UNTRIED = "nobody", "does not build", "not tried"
 
 
 @dataclass(frozen=True)
@@ -81,34 +82,45 @@ def run(root: Path, keyword: str | None) -> None:
         FlatbootError: a mutant does not apply, or nobody caught it.
     """
     wanted = mutants(root, keyword)
-    kept = _kept(root)
     with progress.step("mutants", total=len(wanted)) as step:
         for number, mutant in enumerate(wanted):
             step.update(number, mutant.name)
-            kept[mutant.name] = _outcome(root, mutant)
+            outcome = _outcome(root, mutant)
             progress.console.print(
-                f"{mutant.name}: {kept[mutant.name].caught_by}", markup=False, highlight=False
+                f"{mutant.name}: {outcome.caught_by}", markup=False, highlight=False
             )
+            # Read anew: another run may try other mutants.
+            kept = {**outcomes(root), mutant.name: outcome}
             with atomic.new_file(root / _OUTCOME) as new:
                 text = {name: asdict(outcome) for name, outcome in sorted(kept.items())}
                 new.write_text(json.dumps(text, indent=1) + "\n")
+    kept = outcomes(root)
     screen.console().print(table(wanted, kept))
     missed = [mutant.name for mutant in wanted if kept[mutant.name].caught_by == _NOBODY]
     if missed:
         raise FlatbootError(f"nobody catches {', '.join(missed)}: write a test")
 
 
-def table(wanted: list[Mutant], outcomes: dict[str, Caught]) -> Table:
+def table(wanted: list[Mutant], tried: dict[str, Caught]) -> Table:
     """Return the mutants and who caught them, a row each."""
     made = Table(title="Mutants", title_justify="left")
     for heading in ("mutant", "feature", "caught by"):
         made.add_column(heading, overflow="fold")
     for mutant in wanted:
-        made.add_row(mutant.name, mutant.feature, outcomes[mutant.name].caught_by)
+        outcome = tried.get(mutant.name)
+        made.add_row(
+            mutant.name, mutant.feature, _short(outcome.caught_by) if outcome else _UNTRIED
+        )
     return made
 
 
-def _kept(root: Path) -> dict[str, Caught]:
+def _short(test: str) -> str:
+    """Return the name of a test as mutants.toml has it, or a word as it is."""
+    return re.sub(r"^.*/test_(\w+)\.py", r"\1", test)
+
+
+def outcomes(root: Path) -> dict[str, Caught]:
+    """Return what became of the mutants that were tried."""
     path = root / _OUTCOME
     return typed.load(path, dict[str, Caught]) if path.is_file() else {}
 

@@ -20,7 +20,8 @@ PATTERNS: Mapping[str, str] = {
     "poison": r"(?:Redzone|Poison|Object padding|Left Redzone|Right Redzone) overwritten"
     r"|memory corruption on|pagealloc: |slab \w.*: (?:.*overwritten|.*corrupt|Freelist)"
     r"|list_(?:add|del) corruption|\b[Cc]orrupted\b",
-    "kmemleak": r"kmemleak: (?:[1-9]\d* new suspected|Cannot|Memory pool|Found object|.*unknown object)",
+    "kmemleak": r"kmemleak: (?:[1-9]\d* new suspected|Cannot|Memory pool|Found object"
+    r"|.*unknown object)",
     "reserved": r"Cannot free reserved memory",
     "allocation": r"page allocation (?:failure|stall)|Out of memory|invoked oom-killer",
     "stall": r"INFO: task .* blocked|soft lockup|[Hh]ard LOCKUP",

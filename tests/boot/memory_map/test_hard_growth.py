@@ -7,12 +7,7 @@ from guests import BLOCKS, DEFERRED, HUGE_1G, HUGE_2M, Guests, asked, meminfo, v
 
 from flatboot.guest.boot_spec import BootSpec
 
-CONFIGS = [("users", "4G", 1), ("debug", "1G", 2)]
-
-
-def filling(config: str, cpus: int, size: str = "4k") -> str:
-    """Return the program that fills memory: twice, and once on the debug kernel, which is slow."""
-    return f"fill {size} {cpus}{' once' * (config == 'debug')}"
+CONFIGS = [("users", "2G", 1), ("debug", "1G", 2)]
 
 
 def ask(config: str, memory: str, cpus: int, *programs: str) -> BootSpec:
@@ -34,7 +29,7 @@ def test_a_pool_of_huge_pages_at_run_time(
             f"poke show after {DEFERRED}remaining_kb",
             f"poke write none {HUGE_2M} 0",
             f"poke show none {HUGE_2M}",
-            filling(config, cpus),
+            f"fill 4k {cpus} once",
         )
     )
     assert record.files["some"].strip() == "300"
@@ -151,7 +146,7 @@ def test_whoever_walks_all_pages_meets_none_that_is_not_initialised(
     assert at_mark - int(record.files["remaining"]) <= 16 << 10
 
 
-@pytest.mark.parametrize(("config", "memory", "cpus"), [("users", "4G", 1), ("debug", "512M", 2)])
+@pytest.mark.parametrize(("config", "memory", "cpus"), [("users", "1G", 1), ("debug", "512M", 2)])
 def test_completing_and_filling_at_the_same_time(
     guests: Guests, config: str, memory: str, cpus: int
 ) -> None:
@@ -163,7 +158,7 @@ def test_completing_and_filling_at_the_same_time(
             f"poke later first {DEFERRED}complete 1",
             f"poke later second {DEFERRED}complete 1",
             f"poke later pool {HUGE_2M} 50",
-            filling(config, cpus),
+            f"fill 4k {cpus} once",
             f"poke await done {DEFERRED}complete 1",
         )
     )
@@ -174,7 +169,7 @@ def test_completing_and_filling_at_the_same_time(
 
 @pytest.mark.parametrize("config", ["users", "debug"])
 def test_filling_while_threads_work_in_the_background(guests: Guests, config: str) -> None:
-    programs = (filling(config, 2, "thp"),)
+    programs = ("fill thp 2 once",)
     record = guests(asked("flatboot", "1G", programs, "background", cpus=2, nodes=2, config=config))
     assert record.results["fill.bad_words"] == "0"
     assert record.results["fill.still_deferred"] == "0"
