@@ -24,7 +24,7 @@ from flatboot.kernel import bases, layer
 _FOLDER = Path("tests") / "mutants"
 _OUTCOME = Path("bench") / "mutants.json"
 #: Host seconds after which a guest that a mutant hangs is given up.
-_BOOT_S = 300
+_BOOT_S = 150
 _NOBODY, _BROKEN, _UNTRIED = "nobody", "does not build", "not tried"
 
 

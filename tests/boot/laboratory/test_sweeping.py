@@ -70,9 +70,12 @@ def test_the_work_of_cpu_bring_up_is_counted(tmp_path: Path) -> None:
     # sleeps it is the time that was counted.
     quiet = [name for name in traced if counted[name].waiting == 0]
     assert len(quiet) > 5
-    for name in quiet:
-        tracer = (traced[name].total - counted[name].total) / traced[name].calls
-        assert 0 < tracer < 1000, name
+    tracer = {
+        name: (traced[name].total - counted[name].total) / traced[name].calls for name in quiet
+    }
+    assert min(tracer.values()) > 0
+    # A tick may fall into the events of one.
+    assert sum(each >= 1000 for each in tracer.values()) <= 1, tracer
     everything = sum(span.working + span.spinning for span in record.spans)
     # All sleep for a part of the time, and nothing runs twice.
     assert 0.9 * record.to_init < everything < record.to_init

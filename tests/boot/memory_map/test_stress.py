@@ -51,7 +51,7 @@ ZEROED = pytest.mark.parametrize("cmdline", ["", "prezero=on prezero.verify=1"])
 #: Ends what would grow until memory is used up (brk, bigheap): a process's data in kB.
 MOST_DATA_KB = 256 << 10
 #: What each test must have initialised at least, in kB.
-INITIALISED_KB = 64 << 10
+INITIALISED_KB = 32 << 10
 #: What a kernel may use more at one time than at another, in kB, apart from what it itemises.
 NOISE_KB = 4096
 #: What it itemises of the memory that is not free.
