@@ -12,7 +12,8 @@ PARAMETERS = [
     "kernelcore=1G",
     "movable_node",
     "mem=1500M",
-    "memmap=16M$1G",
+    # It begins and ends inside a block of the buddy allocator.
+    "memmap=5M$1021M",
     "cma=64M",
     "hugepages=100",
     "numa=fake=4",
