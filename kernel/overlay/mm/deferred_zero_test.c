@@ -4,8 +4,13 @@
  * they call on tables of their own.
  */
 #include <kunit/test.h>
+#include <linux/cpumask.h>
+#include <linux/preempt.h>
+#include <linux/workqueue.h>
 
-#define TEST_CHUNKS	4
+#define TEST_CHUNKS	256
+/* Two CPUs have to meet within a microsecond. */
+#define TEST_ROUNDS	100
 /* The last chunk is not a whole one. */
 #define TEST_SIZE	(TEST_CHUNKS * DEFERRED_ZERO_CHUNK - 24)
 
@@ -64,10 +69,63 @@ static void deferred_zero_range_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, *table->zeroed, BIT(0) | BIT(1));
 }
 
+struct deferred_zero_work {
+	struct work_struct	work;
+	struct deferred_table	*table;
+};
+
+static void deferred_zero_fn(struct work_struct *work)
+{
+	struct deferred_table *table = container_of(work, struct deferred_zero_work, work)->table;
+
+	deferred_zero_range(table, 0, TEST_SIZE);
+}
+
+/* Return how many chunks were marked before they were zeroed, as this CPU saw it. */
+static unsigned int deferred_zero_watch(const struct deferred_table *table)
+{
+	unsigned int early = 0;
+
+	for (unsigned long chunk = 0; chunk < TEST_CHUNKS; chunk++) {
+		size_t end = min((chunk + 1) * DEFERRED_ZERO_CHUNK, table->size);
+		const char *last = table->start + end - 1;
+
+		/* No cpu_relax(): what is looked for takes less than that may. */
+		while (!test_bit_acquire(chunk, table->zeroed))
+			;
+		early += !!READ_ONCE(*last);
+	}
+	return early;
+}
+
+/* Who sees a chunk marked sees it zeroed, also on another CPU and while that goes on. */
+static void deferred_zero_order_test(struct kunit *test)
+{
+	struct deferred_zero_work other = { .table = test_table(test) };
+	unsigned int cpu, early = 0;
+
+	migrate_disable();
+	cpu = cpumask_any_but(cpu_online_mask, smp_processor_id());
+	INIT_WORK_ONSTACK(&other.work, deferred_zero_fn);
+	for (int round = 0; round < TEST_ROUNDS && cpu < nr_cpu_ids; round++) {
+		memset(other.table->start, 0xa5, TEST_SIZE);
+		bitmap_zero(other.table->zeroed, TEST_CHUNKS);
+		queue_work_on(cpu, system_percpu_wq, &other.work);
+		early += deferred_zero_watch(other.table);
+		flush_work(&other.work);
+	}
+	destroy_work_on_stack(&other.work);
+	migrate_enable();
+	KUNIT_EXPECT_EQ(test, early, 0);
+	if (cpu >= nr_cpu_ids)
+		kunit_skip(test, "there is one CPU");
+}
+
 static struct kunit_case deferred_zero_test_cases[] = {
 	KUNIT_CASE(deferred_zero_chunk_test),
 	KUNIT_CASE(deferred_zero_end_test),
 	KUNIT_CASE(deferred_zero_range_test),
+	KUNIT_CASE(deferred_zero_order_test),
 	{}
 };
 

@@ -148,5 +148,5 @@ def test_an_unknown_mode_is_named_and_boot_waits(guests: Guests) -> None:
 def test_a_mode_boots_on_the_debug_config(guests: Guests, mode: str) -> None:
     record = guests(asked("flatboot", "512M", COMPLETE, mode, cpus=2, nodes=2, config="debug"))
     assert record.files[DEFERRED + "mode"].strip() == mode
-    for suite in ("deferred_init", "deferred_init_param", "deferred_mem"):
+    for suite in ("deferred_init", "deferred_init_param", "deferred_zero", "deferred_mem"):
         assert re.search(rf"ok \d+ {suite}\n", record.log), f"KUnit tests did not run: {suite}"

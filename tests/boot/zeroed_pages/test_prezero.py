@@ -21,7 +21,7 @@ WAIT = "zeroed wait"
 MISSED = 0.02
 #: A fault on a page of 4 KiB, and one on a huge page, of the stock kernel, spend this on clearing.
 CLEARING = {"4k": 512, "thp": 262144}
-DEBUG = ("debug", "1G")
+DEBUG = ("debug", "640M")
 #: Where tests inside the kernel can be run again.
 KUNIT = "/sys/kernel/debug/kunit/"
 
@@ -277,7 +277,7 @@ def test_a_page_that_is_not_zero_is_found(guests: Guests, verify: int) -> None:
     config, memory = DEBUG
     fail = "/sys/kernel/debug/fail_prezero/"
     programs = (
-        *touches("thp", mib=512),
+        *touches("thp", mib=256),
         f"poke write quiet {fail}verbose 0",
         f"poke write times {fail}times -1",
         f"poke write always {fail}probability 100",
@@ -301,14 +301,13 @@ def test_a_page_that_is_not_zero_is_found(guests: Guests, verify: int) -> None:
 
 
 def test_a_stray_write_to_a_zeroed_page_is_found(guests: Guests) -> None:
-    config, memory = DEBUG
     programs = (WAIT, "stray planted 16 5 0000:00:04.0", *touches("populate", mib=600)[1:])
     record = guests.unjudged(
         asked(
             "flatboot",
-            memory,
+            "1G",
             programs,
-            config=config,
+            config="debug",
             clock="wall",
             cmdline="prezero=on prezero.verify=1",
             arguments=("-device", "edu,addr=04.0,dma_mask=0xffffffff"),
@@ -326,16 +325,16 @@ def test_a_stray_write_to_a_zeroed_page_is_found(guests: Guests) -> None:
 
 def test_zeroed_memory_goes_offline_and_into_huge_pages(guests: Guests) -> None:
     programs = (
-        *touches("4k", mib=256),
+        *touches("4k", mib=128),
         WAIT,
-        "poke write offline /sys/devices/system/memory/memory8/state offline",
-        "poke write online /sys/devices/system/memory/memory8/state online",
-        f"poke write huge {HUGE_2M} 512",
+        "poke write offline /sys/devices/system/memory/memory4/state offline",
+        "poke write online /sys/devices/system/memory/memory4/state online",
+        f"poke write huge {HUGE_2M} 200",
         WAIT,
-        "poke write again /sys/devices/system/memory/memory8/state offline",
-        "poke write back /sys/devices/system/memory/memory8/state online",
-        "zeroed touch huge-2m huge-2m 256",
-        f"poke write fewer {HUGE_2M} 100",
+        "poke write again /sys/devices/system/memory/memory4/state offline",
+        "poke write back /sys/devices/system/memory/memory4/state online",
+        "zeroed touch huge-2m huge-2m 128",
+        f"poke write fewer {HUGE_2M} 40",
         WAIT,
         f"poke write none {HUGE_2M} 0",
         "poke write compact /proc/sys/vm/compact_memory 1",
@@ -344,7 +343,7 @@ def test_zeroed_memory_goes_offline_and_into_huge_pages(guests: Guests) -> None:
     record = guests(
         asked(
             "flatboot",
-            "2G",
+            "1G",
             programs,
             config="debug",
             clock="wall",
@@ -374,7 +373,7 @@ def test_memory_that_is_reported_free_is_not_touched(guests: Guests) -> None:
 
 def test_a_hibernated_machine_gets_zeroes(guests: Guests) -> None:
     programs = (
-        "poke write size /sys/block/zram0/disksize 1G",
+        "poke write size /sys/block/zram0/disksize 512M",
         "swap /dev/zram0",
         *touches("4k"),
         WAIT,
@@ -385,9 +384,9 @@ def test_a_hibernated_machine_gets_zeroes(guests: Guests) -> None:
     record = guests(
         asked(
             "flatboot",
-            "1G",
+            DEBUG[1],
             programs,
-            config="debug",
+            config=DEBUG[0],
             clock="wall",
             cmdline="prezero=on prezero.verify=1",
         )
