@@ -145,7 +145,8 @@ def _named(root: Path, name: str) -> list[str]:
     """Return what pytest calls the tests that a mutant names."""
     file, mark, test = name.partition("::")
     found = list((root / "tests" / "boot").rglob(f"test_{file}.py"))
-    if not found or not all(f"def {test}" in path.read_text() for path in found):
+    function = test.partition("[")[0]
+    if not found or not all(f"def {function}" in path.read_text() for path in found):
         raise FlatbootError(f"there is no {name} in tests/boot: mend mutants.toml")
     return [f"{path.relative_to(root)}{mark}{test}" for path in found]
 

@@ -12,8 +12,8 @@ PARAMETERS = [
     "kernelcore=1G",
     "movable_node",
     "mem=1500M",
-    # It begins and ends inside a block of the buddy allocator.
-    "memmap=5M$1021M",
+    # Begins and ends inside blocks of the buddy allocator, below what boot takes from the top.
+    "memmap=5M$509M",
     "cma=64M",
     "hugepages=100",
     "numa=fake=4",
