@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from guests import DEFERRED, Guests, asked, meminfo
+from guests import DEFERRED, Guests, asked, meminfo, zones
 
 from flatboot.guest.machine import parse_nodes
 
@@ -56,6 +56,9 @@ def test_no_memory_is_lost(guests: Guests, parameters: str) -> None:
     assert nodes == (4 if "numa=fake=4" in parameters else 2)
     lost = waited.meminfo["MemTotal"] - lazy.meminfo["MemTotal"]
     assert 0 <= lost <= BITMAPS_KB
+    for record in (lazy, waited):
+        managed = sum(zone.managed for zone in zones(record.files["/proc/zoneinfo"]).values())
+        assert managed * 4 == record.meminfo["MemTotal"]
     after = meminfo(lazy.files["after"])
     assert after["Deferred"] == 0
     assert after["MemTotal"] == lazy.meminfo["MemTotal"]
