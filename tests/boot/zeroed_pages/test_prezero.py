@@ -21,7 +21,7 @@ WAIT = "zeroed wait"
 MISSED = 0.02
 #: A fault on a page of 4 KiB, and one on a huge page, of the stock kernel, spend this on clearing.
 CLEARING = {"4k": 512, "thp": 262144}
-DEBUG = ("debug", "640M")
+DEBUG = ("debug", "1G")
 #: Where tests inside the kernel can be run again.
 KUNIT = "/sys/kernel/debug/kunit/"
 
@@ -277,7 +277,7 @@ def test_a_page_that_is_not_zero_is_found(guests: Guests, verify: int) -> None:
     config, memory = DEBUG
     fail = "/sys/kernel/debug/fail_prezero/"
     programs = (
-        *touches("thp", mib=256),
+        *touches("thp", mib=512),
         f"poke write quiet {fail}verbose 0",
         f"poke write times {fail}times -1",
         f"poke write always {fail}probability 100",
@@ -373,7 +373,7 @@ def test_memory_that_is_reported_free_is_not_touched(guests: Guests) -> None:
 
 def test_a_hibernated_machine_gets_zeroes(guests: Guests) -> None:
     programs = (
-        "poke write size /sys/block/zram0/disksize 512M",
+        "poke write size /sys/block/zram0/disksize 1G",
         "swap /dev/zram0",
         *touches("4k"),
         WAIT,
