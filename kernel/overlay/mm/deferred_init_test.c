@@ -5,6 +5,7 @@
  * on maps of their own: no struct page is touched.
  */
 #include <kunit/test.h>
+#include <linux/delay.h>
 
 #define TEST_BLOCKS	1000UL
 #define TEST_BASE_PFN	(16UL * MAX_ORDER_NR_PAGES)
@@ -185,7 +186,79 @@ static struct kunit_suite deferred_init_test_suite = {
 	.test_cases = deferred_init_test_cases,
 };
 
-kunit_test_suites(&deferred_init_test_suite);
+/* How long who reads a map stays with it. */
+#define TEST_READ_MS	2
+
+struct deferred_test_reader {
+	struct work_struct	work;
+	struct zone		*zone;
+	unsigned long		reads;
+};
+
+static bool deferred_test_read_map(struct zone *zone)
+{
+	struct deferred_map *map;
+
+	guard(rcu)();
+	map = rcu_dereference(zone->deferred_map);
+	if (!map)
+		return false;
+	mdelay(TEST_READ_MS);
+	/* KASAN tells if it was freed meanwhile. */
+	READ_ONCE(*READ_ONCE(map->pending));
+	return true;
+}
+
+static void deferred_test_read(struct work_struct *work)
+{
+	struct deferred_test_reader *reader =
+		container_of(work, struct deferred_test_reader, work);
+
+	while (deferred_test_read_map(reader->zone)) {
+		reader->reads++;
+		cond_resched();
+	}
+}
+
+/*
+ * The maps are freed once nobody reads them any more. That is once only, and not
+ * while the kernel boots: a test that is to be run again must not be skipped.
+ */
+static void deferred_free_maps_test(struct kunit *test)
+{
+	struct deferred_test_reader reader = { };
+	struct deferred_map *map;
+
+	if (system_state != SYSTEM_RUNNING)
+		return;
+	scoped_guard(rwsem_read, &deferred_maps_rwsem) {
+		map = deferred_first_map();
+		if (map)
+			reader.zone = map->zone;
+	}
+	KUNIT_ASSERT_NOT_NULL_MSG(test, map, "all is initialised");
+
+	INIT_WORK_ONSTACK(&reader.work, deferred_test_read);
+	queue_work(system_dfl_wq, &reader.work);
+	KUNIT_EXPECT_EQ(test, deferred_init_complete(), 0);
+	flush_work(&reader.work);
+	destroy_work_on_stack(&reader.work);
+	KUNIT_EXPECT_GT(test, reader.reads, 0);
+	KUNIT_EXPECT_NULL(test, rcu_access_pointer(reader.zone->deferred_map));
+}
+
+/* A suite of its own, to be run again by itself. */
+static struct kunit_case deferred_maps_test_cases[] = {
+	KUNIT_CASE(deferred_free_maps_test),
+	{}
+};
+
+static struct kunit_suite deferred_maps_test_suite = {
+	.name = "deferred_maps",
+	.test_cases = deferred_maps_test_cases,
+};
+
+kunit_test_suites(&deferred_init_test_suite, &deferred_maps_test_suite);
 
 static void __init deferred_init_mode_test(struct kunit *test)
 {

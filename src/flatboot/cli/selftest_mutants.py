@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from rich.table import Table
+from rich.text import Text
 
 from flatboot.common import atomic, disk, host, processes, progress, screen, typed
 from flatboot.common.errors import FlatbootError, UsageError
@@ -108,9 +109,9 @@ def table(wanted: list[Mutant], tried: dict[str, Caught]) -> Table:
         made.add_column(heading, overflow="fold")
     for mutant in wanted:
         outcome = tried.get(mutant.name)
-        made.add_row(
-            mutant.name, mutant.feature, _short(outcome.caught_by) if outcome else _UNTRIED
-        )
+        caught = _short(outcome.caught_by) if outcome else _UNTRIED
+        # Parameters of a test stand in brackets, which would be markup.
+        made.add_row(mutant.name, mutant.feature, Text(caught))
     return made
 
 

@@ -150,3 +150,16 @@ def test_a_mode_boots_on_the_debug_config(guests: Guests, mode: str) -> None:
     assert record.files[DEFERRED + "mode"].strip() == mode
     for suite in ("deferred_init", "deferred_init_param", "deferred_zero", "deferred_mem"):
         assert re.search(rf"ok \d+ {suite}\n", record.log), f"KUnit tests did not run: {suite}"
+
+
+def test_maps_are_freed_when_nobody_reads_them(guests: Guests) -> None:
+    suite = "/sys/kernel/debug/kunit/deferred_maps"
+    programs = (
+        f"poke write again {suite}/run 1",
+        f"poke show results {suite}/results",
+        f"poke show remaining {DEFERRED}remaining_kb",
+    )
+    record = guests(asked("flatboot", "512M", programs, "lazy", cpus=2, config="debug"))
+    assert re.search(r"^ +ok 1 deferred_free_maps_test$", record.files["results"], re.M)
+    assert int(record.files[DEFERRED + "remaining_kb"]) > 0
+    assert int(record.files["remaining"]) == 0
