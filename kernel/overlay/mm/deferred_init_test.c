@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * KUnit tests of the block states of the memory map on demand, and of what
- * deferred_init= takes. Part of deferred_init.c, whose static functions they call
- * on maps of their own: no struct page is touched.
+ * KUnit tests of the block states of the memory map on demand, of the end of its
+ * maps, and of what deferred_init= takes. Part of deferred_init.c, whose static
+ * functions they call on maps of their own, so that no struct page is touched; all
+ * but deferred_maps, which completes the machine's own.
  */
 #include <kunit/test.h>
 #include <linux/delay.h>

@@ -301,13 +301,14 @@ def test_a_page_that_is_not_zero_is_found(guests: Guests, verify: int) -> None:
 
 
 def test_a_stray_write_to_a_zeroed_page_is_found(guests: Guests) -> None:
+    config, memory = DEBUG
     programs = (WAIT, "stray planted 16 5 0000:00:04.0", *touches("populate", mib=600)[1:])
     record = guests.unjudged(
         asked(
             "flatboot",
-            "1G",
+            memory,
             programs,
-            config="debug",
+            config=config,
             clock="wall",
             cmdline="prezero=on prezero.verify=1",
             arguments=("-device", "edu,addr=04.0,dma_mask=0xffffffff"),
@@ -384,9 +385,9 @@ def test_a_hibernated_machine_gets_zeroes(guests: Guests) -> None:
     record = guests(
         asked(
             "flatboot",
-            DEBUG[1],
+            "1G",
             programs,
-            config=DEBUG[0],
+            config="debug",
             clock="wall",
             cmdline="prezero=on prezero.verify=1",
         )
