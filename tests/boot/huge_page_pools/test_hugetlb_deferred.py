@@ -14,6 +14,7 @@ from guests import (
     NODE_POOL,
     POOL_1G,
     POOL_2M,
+    QUIET,
     Guests,
     asked,
     results,
@@ -198,6 +199,19 @@ def test_a_pool_that_is_not_built_is_made_smaller_and_larger(guests: Guests, con
     assert unbuilt(record, "fewer")["2m"] == unbuilt(record, "more")["2m"] == 300
     assert unbuilt(record, "demoted") == {"1g": 1, "1g.node1": 1}
     assert unbuilt(record, "none") == {}
+
+
+def test_what_a_pool_gives_back_is_had_by_others(guests: Guests) -> None:
+    """Whoever fills memory beside the pool has looked at all blocks, and must look at these again.
+
+    The results are those of the second fill.
+    """
+    programs = (*QUIET, "fill 4k 1 once", f"poke write none {HUGE_2M} 0", "fill 4k 1 once")
+    cmdline = "hugetlb_deferred=on hugepages=200"
+    record = guests(asked("flatboot", "1G", programs, "lazy", cmdline=cmdline))
+    fill = results(record, "fill.")
+    assert fill["pages"] > 200 * 512
+    assert fill["still_deferred"] == fill["bad_words"] == 0
 
 
 #: Node 1 begins at 6 GiB. Most of the pool lies behind it, and the gigantic page in the middle.
