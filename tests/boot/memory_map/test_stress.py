@@ -46,8 +46,10 @@ metrics
 """
 #: A task that an emulated CPU leaves waiting while it runs many others is not stuck.
 PATIENT = "no_timer_check watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=120"
-#: Both without pages that are cleared ahead of time, and with such pages, looked at when taken.
-ZEROED = pytest.mark.parametrize("cmdline", ["", "prezero=on prezero.verify=1"])
+#: Both without pages that are cleared ahead of time, and with such pages, looked at when taken. The
+#: short test has the latter, which go the same ways and one more.
+VERIFIED = "prezero=on prezero.verify=1"
+ZEROED = pytest.mark.parametrize("cmdline", ["", VERIFIED])
 #: Ends what would grow until memory is used up (brk, bigheap): a process's data in kB.
 MOST_DATA_KB = 256 << 10
 #: What each test must have initialised at least, in kB.
@@ -133,7 +135,7 @@ def check_zeroed(record: Record) -> None:
         assert counts["prezero_taken"] > 0
 
 
-@ZEROED
+@pytest.mark.parametrize("cmdline", [pytest.param("", marks=pytest.mark.long), VERIFIED])
 def test_half_a_minute_of_stress(guests: Guests, tmp_path: Path, cmdline: str) -> None:
     seconds = -(-30 // len(QUICK))
     check_zeroed(stress(tmp_path, guests, "1G", QUICK, "sequential", seconds, cmdline))
