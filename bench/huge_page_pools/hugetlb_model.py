@@ -94,7 +94,7 @@ def search(rates: Sequence[float], rounds: int, idle: bool) -> list[tuple[int, b
     Returns:
         The threads of each round, and whether the search stayed with them.
     """
-    header = paths.kernel_dir() / "overlay" / "mm" / "hugetlb_tune.h"
+    header = paths.kernel_dir() / "huge-page-pools" / "overlay" / "mm" / "hugetlb_tune.h"
     flags = ["-O2", "-Wall", "-Wextra", "-Werror"]
     source = Path(__file__).parent / "hugetlb_tune.c"
     program = cprogram.compiled("bench/hugetlb_tune", "gcc", flags, source, [header])

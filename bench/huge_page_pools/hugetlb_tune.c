@@ -21,7 +21,7 @@ typedef uint64_t u64;
 #define max(a, b) ((a) > (b) ? (a) : (b))
 #define clamp(a, low, high) min(max(a, low), high)
 
-#include "../../kernel/overlay/mm/hugetlb_tune.h"
+#include "../../kernel/huge-page-pools/overlay/mm/hugetlb_tune.h"
 
 int main(int argc, char **argv)
 {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from fakes import BASES, CONFIGS, HOOK, KCONFIG, MAKEFILE, MERGE_CONFIG, git, write
+from fakes import BASES, CONFIGS, GROUP, HOOK, KCONFIG, MAKEFILE, MERGE_CONFIG, git, write
 
 from flatboot.common import paths
 from flatboot.guest import stored
@@ -21,7 +21,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout with one base, one config, one hook and one overlay file, in git."""
+    """A checkout with one base, one config, and a group with a hook and an overlay file, in git."""
     root = tmp_path / "checkout"
     write(
         root,
@@ -30,12 +30,16 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             "kernel/configs/configs.toml": CONFIGS,
             "kernel/configs/bench.config": "CONFIG_A=y\nCONFIG_B=n\n",
             "kernel/configs/x86_64.config": "CONFIG_X=8\n",
-            "kernel/configs/flatboot.config": "CONFIG_NEW=y\n",
             "kernel/checkpatch-exceptions": "# none\n",
-            "kernel/hooks/7.3/series": "change-a.patch\n",
-            "kernel/hooks/7.3/change-a.patch": HOOK,
-            "kernel/overlay.toml": '[topics]\n"change-a" = ["mm/new.c"]\n',
-            "kernel/overlay/mm/new.c": "new\n",
+            "kernel/groups.toml": 'groups = ["first", "second"]\n',
+            "kernel/first/group.toml": GROUP.format("what is first", ""),
+            "kernel/first/options.config": "CONFIG_NEW=y\n",
+            "kernel/first/hooks/7.3/series": "change-a.patch\n",
+            "kernel/first/hooks/7.3/change-a.patch": HOOK,
+            "kernel/first/overlay.toml": '[topics]\n"change-a" = ["mm/new.c"]\n',
+            "kernel/first/overlay/mm/new.c": "new\n",
+            "kernel/second/group.toml": GROUP.format("what needs it", '"first"'),
+            "kernel/second/hooks/7.3/series": "",
         },
     )
     git(root, "init", "-q")

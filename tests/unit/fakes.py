@@ -67,8 +67,10 @@ accepts = "7.3."
 CONFIGS = """
 [bench]
 fragments = ["bench.config", "arch"]
-flatboot = ["flatboot.config"]
+flatboot = ["groups"]
 """
+
+GROUP = 'title = "{}"\nneeds = [{}]\nparameters = []\nsent_to = []\n'
 
 HOOK = """\
 Subject: mm: change a

@@ -22,7 +22,7 @@ from flatboot.common.errors import UsageError
 from flatboot.guest import machine, stored
 from flatboot.guest.boot_spec import BootSpec, Image
 from flatboot.guest.machine import Machine
-from flatboot.kernel import build, kconfig, layer, make, sources
+from flatboot.kernel import build, groups, kconfig, layer, make, sources
 from flatboot.record.record import Record
 
 _SIZES = (2 << 30, 16 << 30, 64 << 30)
@@ -164,16 +164,16 @@ def _default_sizes() -> list[int]:
 
 def _settings(lab: _Lab, tree: Path, ends: tuple[Commit, Commit]) -> dict[str, str]:
     """Return all that the records depend on beside commit and machine."""
+    base = "" if lab.flavour == "stock" else sources.resolve(str(tree)).base()
+    taken = groups.chosen(base) if base else ()
     return {
         "tree": str(tree),
         "good": ends[0].hash,
         "bad": ends[1].hash,
         "flavour": lab.flavour,
-        "config": kconfig.resolve(lab.config, lab.flavour, arches.load(lab.arch)).digest,
+        "config": kconfig.resolve(lab.config, taken, arches.load(lab.arch)).digest,
         "arch": lab.arch,
         "cc": make.compiler_version(arches.load(lab.arch), lab.cc),
-        "layer": ""
-        if lab.flavour == "stock"
-        else layer.inputs_digest(sources.resolve(str(tree)).hooks()),
+        "layer": layer.inputs_digest(taken, base) if taken else "",
         "cmdline": lab.cmdline,
     }

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.table import Table
 
-from flatboot.common import disk
+from flatboot.common import disk, screen
 from flatboot.common.errors import FlatbootError, UsageError
-from flatboot.kernel import bases, build, packages, series, sources
+from flatboot.kernel import bases, build, groups, kconfig, packages, series, sources
 
 app = typer.Typer(help="Kernel bases, trees, images and patches.", no_args_is_help=True)
 
@@ -23,6 +24,15 @@ Tree = Annotated[
 Flavour = Annotated[str, typer.Option(help="stock: untouched; flatboot: with hooks and overlay.")]
 Config = Annotated[str, typer.Option(help="A named config, or the path of a full .config.")]
 Arch = Annotated[str, typer.Option(help="Architecture, of those in src/flatboot/common/arches.")]
+Groups = Annotated[
+    str,
+    typer.Option(
+        "--groups",
+        metavar="A,B",
+        help="Groups of the flatboot flavour: these and what they need.",
+        show_default="all",
+    ),
+]
 Compiler = Annotated[str, typer.Option("--cc", help="Compiler: gcc, gcc-13, clang, ...")]
 
 
@@ -35,6 +45,27 @@ def source_name(base: str | None, tree: Path | None) -> str:
     if base is not None and tree is not None:
         raise UsageError("--base and --tree exclude each other: name one of them")
     return base or (bases.default() if tree is None else str(tree.resolve()))
+
+
+def _named(listed: str) -> list[str]:
+    """Return the names of groups that a list with commas has."""
+    return [name for name in (part.strip() for part in listed.split(",")) if name]
+
+
+@app.command("groups")
+def groups_(base: Base = None) -> None:
+    """List the groups that the kernel part is made of, in the order in which they are applied."""
+    table = Table(title="Groups", title_justify="left")
+    for heading in ("group", "what it is for", "needs", "options and parameters"):
+        table.add_column(heading, overflow="fold")
+    for group in groups.chosen(base or bases.default()):
+        table.add_row(
+            group.name,
+            group.title,
+            ", ".join(group.needs),
+            "\n".join([*kconfig.options(group), *(f"{name}=" for name in group.parameters)]),
+        )
+    screen.console().print(table)
 
 
 @app.command("fetch")
@@ -58,13 +89,15 @@ def build_(
     output: Annotated[Path, typer.Option(help="With --deb: the folder for the packages.")] = Path(
         "out"
     ),
+    listed: Groups = "",
 ) -> None:
     """Build a kernel, or Debian packages of one, and print where it is."""
     name = source_name(base, tree)
+    named = _named(listed)
     if not deb:
-        print(build.kernel(name, flavour, config, arch, cc=cc).directory)
+        print(build.kernel(name, flavour, config, arch, cc=cc, named=named).directory)
         return
-    for package in packages.deb(name, flavour, config, arch, output, cc=cc):
+    for package in packages.deb(name, flavour, config, arch, output, cc=cc, named=named):
         print(package)
 
 
@@ -76,9 +109,11 @@ def path(
     arch: Arch = "x86_64",
     cc: Compiler = "gcc",
     tree: Tree = None,
+    listed: Groups = "",
 ) -> None:
     """Print the folder of a kernel (vmlinux, bzImage or Image, .config), building it if need be."""
-    print(build.kernel(source_name(base, tree), flavour, config, arch, cc=cc).directory)
+    name, named = source_name(base, tree), _named(listed)
+    print(build.kernel(name, flavour, config, arch, cc=cc, named=named).directory)
 
 
 @app.command("tree")
@@ -113,6 +148,10 @@ def series_(
     base: Base = None,
     tree: Tree = None,
     output: Annotated[Path, typer.Option(help="The folder for the patches.")] = Path("out/series"),
+    group: Annotated[
+        str | None,
+        typer.Option(help="The patches of this group alone, on top of what it needs."),
+    ] = None,
     cover: Annotated[bool, typer.Option("--cover", help="Add a cover letter to fill in.")] = False,
     build_each: Annotated[
         bool, typer.Option("--build-each", help="Also build the tree after each patch.")
@@ -124,13 +163,13 @@ def series_(
     """Write the topics as a series of mailable patches and check each with checkpatch --strict."""
     with disk.full_is_an_error():
         source = sources.resolve(source_name(base, tree))
-        written = series.write_series(source, output, cover=cover)
+        written = series.write_series(source, output, group=group, cover=cover)
         for patch in written.patches:
             print(patch)
         for report in written.reports:
             print(report)
         if build_each:
-            series.build_each(source, config, arch, cc)
+            series.build_each(source, config, arch, cc, group=group)
     if written.reports:
         raise FlatbootError(
             f"checkpatch --strict objects to the series ({len(written.reports)} reports above)"

@@ -16,12 +16,25 @@ from rich.table import Table
 from flatboot.common import arches, paths, processes, progress, screen
 from flatboot.common.errors import FlatbootError
 from flatboot.common.git import git
-from flatboot.kernel import bases, build, checkpatch, kconfig, layer, make, sources, topics, tree
+from flatboot.kernel import (
+    bases,
+    build,
+    checkpatch,
+    groups,
+    kconfig,
+    layer,
+    make,
+    sources,
+    topics,
+    tree,
+)
 
 _GCC_FLAGS = ("-Wall", "-Wextra", "-Werror", "-O2", "-fsyntax-only")
 _SPARSE_CONFIG = "debug"
 _COMMON_ARCH = "x86_64"
 _INCLUDED = re.compile(r'^#include "(.*\.c)"$', re.MULTILINE)
+#: Files of the kernel part that are written as the kernel writes them.
+_OVERLAY = re.compile(r"kernel/[^/]+/overlay/")
 _SHELL = re.compile(rb"#!.*\b(?:ba)?sh\n")
 _WARNING = re.compile(r"^(\S+?):\d+(?::\d+)?: (warning|error): (.*)$", re.MULTILINE)
 
@@ -83,7 +96,7 @@ def _objections(check: Check) -> str:
 def _checks() -> list[Check]:
     files = _files()
     python = [name for name in files if name.endswith(".py")]
-    ours = [name for name in files if not name.startswith("kernel/overlay/")]
+    ours = [name for name in files if not _OVERLAY.match(name)]
     c = [name for name in ours if name.endswith((".c", ".h"))]
     shell = [name for name in files if _SHELL.match((paths.repo() / name).read_bytes())]
     return [
@@ -140,26 +153,30 @@ def _gcc(arch: str) -> Callable[[list[str]], str]:
 
 def _kernel_checks(name: str) -> list[Check]:
     base = sources.resolve(name)
-    hooks = bases.hooks_dir(name)
+    taken, root = groups.chosen(name), paths.kernel_dir()
 
-    def reports(folder: Path, *options: str) -> Callable[[list[str]], str]:
+    def reports(*options: str) -> Callable[[list[str]], str]:
         def run(files: list[str]) -> str:
-            found = checkpatch.check(base.directory(), folder, files, *options)
+            found = checkpatch.check(base.directory(), root, files, *options)
             return "\n".join(str(report) for report in found)
 
         return run
 
     def owners(_: list[str]) -> str:
-        topics.read(hooks)
+        topics.read(taken, name)
         return ""
 
-    overlay = paths.kernel_dir() / "overlay"
-    patches = [path.name for path in layer.series(hooks)]
-    code = [path for path in layer.overlay() if not Path(path).name.startswith(".")]
+    patches = [str(path.relative_to(root)) for path in layer.patches(taken, name)]
+    code = [
+        str((group.overlay / path).relative_to(root))
+        for group in taken
+        for path in layer.overlay([group])
+        if not Path(path).name.startswith(".")
+    ]
     return [
         Check(f"topics, {name}", patches + code, owners),
-        Check(f"checkpatch, hooks/{name}", patches, reports(hooks, "--no-signoff")),
-        Check(f"checkpatch, overlay ({name})", code, reports(overlay, "--file")),
+        Check(f"checkpatch, hooks for {name}", patches, reports("--no-signoff")),
+        Check(f"checkpatch, overlay ({name})", code, reports("--file")),
     ]
 
 

@@ -20,7 +20,7 @@ from rich.text import Text
 from flatboot.common import atomic, disk, host, processes, progress, screen, typed
 from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.common.git import git
-from flatboot.kernel import bases, layer
+from flatboot.kernel import bases, groups, layer
 
 _FOLDER = Path("tests") / "mutants"
 _OUTCOME = Path("bench") / "mutants.json"
@@ -162,12 +162,13 @@ def _copy(root: Path, copy: Path) -> None:
 
 
 def _apply(patch: Path, checkout: Path) -> None:
-    """Make the mistake in the overlay of *checkout*, or by a hook that comes last."""
-    overlay = checkout / "kernel" / "overlay"
-    if all((overlay / name).is_file() for name in layer.touched(patch.read_text())):
-        processes.run(["patch", "-p1", "-F0", "-i", patch], what=f"{patch.name}", cwd=overlay)
-        return
-    hooks = checkout / "kernel" / "hooks" / bases.default()
+    """Make the mistake in the overlay of a group of *checkout*, or by a hook that comes last."""
+    touched = layer.touched(patch.read_text())
+    for overlay in checkout.glob("kernel/*/overlay"):
+        if all((overlay / name).is_file() for name in touched):
+            processes.run(["patch", "-p1", "-F0", "-i", patch], what=f"{patch.name}", cwd=overlay)
+            return
+    hooks = checkout / "kernel" / groups.names()[-1] / "hooks" / bases.default()
     shutil.copy2(patch, hooks)
     series = hooks / "series"
     series.write_text(f"{series.read_text().rstrip()}\n{patch.name}\n")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from pathlib import Path
 
 from flatboot.common import paths, typed
 from flatboot.common.errors import UsageError
+from flatboot.kernel import groups
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Base:
         version: the package's pinned version.
         sha256: the checksum of the pinned package file.
         accepts: what the version of a later package must begin with to be taken in its place.
-        name: its name here, and that of its folder in kernel/hooks.
+        name: its name here, and that of its folder in the hooks of each group.
     """
 
     package: str
@@ -29,16 +29,6 @@ class Base:
     sha256: str
     accepts: str
     name: str = ""
-
-    @property
-    def hooks(self) -> Path:
-        """The folder of the base's hook patches and their series file."""
-        return hooks_dir(self.name)
-
-
-def hooks_dir(name: str) -> Path:
-    """Return the folder of the hook patches for base *name*."""
-    return paths.kernel_dir() / "hooks" / name
 
 
 @dataclass(frozen=True)
@@ -58,7 +48,8 @@ def names() -> list[str]:
 
 def with_hooks() -> list[str]:
     """Return the names of the bases that the flatboot flavour can be made of."""
-    return [name for name in names() if (hooks_dir(name) / "series").is_file()]
+    every = groups.every()
+    return [name for name in names() if any(group.serves(name) for group in every)]
 
 
 def default() -> str:

@@ -7,13 +7,15 @@ import hashlib
 import json
 import re
 import shutil
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from flatboot.common import arches, atomic, disk, paths, progress, typed
 from flatboot.common.arches import Arch
-from flatboot.common.errors import UsageError
-from flatboot.kernel import bases, kconfig, layer, make, sources, tree
+from flatboot.common.errors import FlatbootError, UsageError
+from flatboot.kernel import bases, groups, kconfig, layer, make, sources, tree
+from flatboot.kernel.groups import Group
 from flatboot.kernel.kconfig import Config
 from flatboot.kernel.sources import Source
 
@@ -89,6 +91,7 @@ class KernelName:
     config: str
     arch: str = "x86_64"
     base: str = field(default_factory=bases.default)
+    groups: tuple[str, ...] = ()
 
     def image(self) -> KernelImage:
         """Return the image, building it first if the cache does not have it; asked once."""
@@ -97,15 +100,16 @@ class KernelName:
 
 @functools.cache
 def _image(name: KernelName) -> KernelImage:
-    return kernel(name.base, name.flavour, name.config, name.arch)
+    return kernel(name.base, name.flavour, name.config, name.arch, named=name.groups)
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be built, resolved from its names."""
+    """What is to be built, resolved from its names; ``groups`` is empty for the stock flavour."""
 
     source: Source
     flavour: str
+    groups: tuple[Group, ...]
     config: Config
     arch: Arch
     cc: str
@@ -114,7 +118,17 @@ class Request:
     def title(self) -> str:
         """What it is, for people."""
         name = Path(self.config.name).name
-        return f"{self.source.name}, {self.flavour}, {name}, {self.arch.name}"
+        some = f" of {len(self.groups)} groups" if self._partial else ""
+        return f"{self.source.name}, {self.flavour}{some}, {name}, {self.arch.name}"
+
+    @property
+    def tree_name(self) -> str:
+        """The name of the work tree: all kernels of some groups share one."""
+        return f"{self.flavour}-groups" if self._partial else self.flavour
+
+    @property
+    def _partial(self) -> bool:
+        return bool(self.groups) and self.groups != groups.chosen(self.source.base())
 
     @property
     def objects_name(self) -> str:
@@ -126,14 +140,26 @@ class Request:
         """Return what the flavour adds to the source."""
         if self.flavour == "stock":
             return layer.Layer()
-        patches = layer.series(self.source.hooks())
-        return layer.make(self.source.directory(), patches, layer.overlay())
+        patches = layer.patches(self.groups, self.source.base())
+        try:
+            return layer.make(self.source.directory(), patches, layer.overlay(self.groups))
+        except layer.DoesNotApply as error:
+            others = ",".join(groups.without(error.group, self.groups))
+            if not others:
+                raise
+            raise FlatbootError(f"{error}, or take others with --groups {others}") from error
+
+    def layer_digest(self) -> str:
+        """Return a hash of all that the layer is made of; "" for the stock flavour."""
+        if self.flavour == "stock":
+            return ""
+        return layer.inputs_digest(self.groups, self.source.base())
 
     def key(self, compiler: str) -> str:
         """Return the hash of all that the image is made of."""
         parts = {
             "source": self.source.checksum,
-            "layer": "" if self.flavour == "stock" else layer.inputs_digest(self.source.hooks()),
+            "layer": self.layer_digest(),
             "config": self.config.digest,
             "arch": self.arch.name,
             "compiler": compiler,
@@ -141,24 +167,36 @@ class Request:
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def request(base: str, flavour: str, config: str, arch: str, cc: str) -> Request:
+def request(
+    base: str, flavour: str, config: str, arch: str, cc: str, named: Sequence[str] = ()
+) -> Request:
     """Resolve the names of what is to be built.
 
     Raises:
-        UsageError: one of them is unknown.
+        UsageError: one of them is unknown, or the stock flavour is to have groups.
         FlatbootError: the base cannot be fetched.
     """
     if flavour not in FLAVOURS:
         raise UsageError(f"unknown flavour {flavour!r}: choose one of {', '.join(FLAVOURS)}")
+    if flavour == "stock" and named:
+        raise UsageError("the stock flavour has no groups: leave them out, or take flatboot")
     loaded = arches.load(arch)
-    resolved = kconfig.resolve(config, flavour, loaded)
+    source = sources.resolve(base)
+    taken = () if flavour == "stock" else groups.chosen(source.base(), named)
+    resolved = kconfig.resolve(config, taken, loaded)
     # make runs in another folder.
     command = str(Path(cc).resolve()) if "/" in cc else cc
-    return Request(sources.resolve(base), flavour, resolved, loaded, command)
+    return Request(source, flavour, taken, resolved, loaded, command)
 
 
 def kernel(
-    base: str, flavour: str, config: str, arch: str = "x86_64", *, cc: str = "gcc"
+    base: str,
+    flavour: str,
+    config: str,
+    arch: str = "x86_64",
+    *,
+    cc: str = "gcc",
+    named: Sequence[str] = (),
 ) -> KernelImage:
     """Return the kernel image, building it first if the cache does not have it.
 
@@ -168,6 +206,7 @@ def kernel(
         config: name of a config, or the path of a full .config.
         arch: name of an architecture.
         cc: the compiler: gcc, gcc-13, clang, or a path.
+        named: the groups of the flatboot flavour, by name; none for all.
 
     Raises:
         UsageError: one of the names is unknown.
@@ -175,12 +214,12 @@ def kernel(
             the compiler failed, or the disk is full; nothing half-made is left.
     """
     with disk.full_is_an_error():
-        wanted = request(base, flavour, config, arch, cc)
+        wanted = request(base, flavour, config, arch, cc, named)
         compiler = make.compiler_version(wanted.arch, wanted.cc)
         key = wanted.key(compiler)
         final = _folder(key)
         if not final.is_dir():
-            with tree.work_tree(wanted.source, flavour, wanted.layer()) as where:
+            with tree.work_tree(wanted.source, wanted.tree_name, wanted.layer()) as where:
                 if not final.is_dir():
                     _build(wanted, where, compiler, key, final)
         return load(final)
@@ -188,14 +227,14 @@ def kernel(
 
 def is_built(name: KernelName) -> bool:
     """Return whether the cache has the image of *name*."""
-    wanted = request(name.base, name.flavour, name.config, name.arch, "gcc")
+    wanted = request(name.base, name.flavour, name.config, name.arch, "gcc", name.groups)
     return _folder(wanted.key(make.compiler_version(wanted.arch, wanted.cc))).is_dir()
 
 
 def has_objects(name: KernelName) -> bool:
     """Return whether *name* was built before, so that most of it is compiled."""
-    wanted = request(name.base, name.flavour, name.config, name.arch, "gcc")
-    return (tree.folder(wanted.source, name.flavour) / wanted.objects_name / "vmlinux").exists()
+    wanted = request(name.base, name.flavour, name.config, name.arch, "gcc", name.groups)
+    return (tree.folder(wanted.source, wanted.tree_name) / wanted.objects_name / "vmlinux").exists()
 
 
 def load(directory: Path) -> KernelImage:

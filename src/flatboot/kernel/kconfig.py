@@ -11,6 +11,7 @@ from pathlib import Path
 from flatboot.common import paths, processes, progress, typed
 from flatboot.common.arches import Arch
 from flatboot.common.errors import FlatbootError, UsageError
+from flatboot.kernel.groups import Group
 from flatboot.kernel.make import Make
 
 _SET = re.compile(r"CONFIG_(\w+)=(.*)")
@@ -20,6 +21,8 @@ _DEFINITION = re.compile(
     r"^[ \t]*(?:menu)?config (\w+)\n((?:(?![ \t]+help$)[ \t]+.*\n|\n)*)", re.MULTILINE
 )
 _DEPENDS = re.compile(r"^\s+(depends on (?:.*\\\n)*.*)", re.MULTILINE)
+#: Entries of the table that stand for a fragment of each group that has one.
+_OF_GROUPS = {"groups": "options.config", "groups-tests": "tests.config"}
 _CERTIFICATES = ("CONFIG_SYSTEM_TRUSTED_KEYS", "CONFIG_SYSTEM_REVOCATION_KEYS")
 
 
@@ -73,22 +76,22 @@ def names() -> list[str]:
     return list(_table())
 
 
-def resolve(name: str, flavour: str, arch: Arch) -> Config:
-    """Return the config *name* for *flavour* and *arch*; a word with a slash or dot is a path.
+def resolve(name: str, groups: Sequence[Group], arch: Arch) -> Config:
+    """Return the config *name* for *arch*; a word with a slash or dot is a path.
+
+    Args:
+        name: of a config in the table, or the path of a full .config.
+        groups: the groups that the kernel has; none for the stock flavour.
+        arch: the architecture.
 
     Raises:
         UsageError: there is no such config or file.
     """
     table = _table()
     if name in table:
-        parts = ("fragments", arch.name, flavour)
+        parts = ("fragments", arch.name, *(["flatboot"] if groups else []))
         listed = [file for part in parts for file in table[name].get(part, ())]
-        folder = paths.kernel_dir() / "configs"
-        expanded = [
-            folder / file
-            for entry in listed
-            for file in ([f"{a}.config" for a in arch.fragments] if entry == "arch" else [entry])
-        ]
+        expanded = [file for entry in listed for file in _expanded(entry, groups, arch)]
         for file in expanded:
             if not file.is_file():
                 raise FlatbootError(f"the config {name!r} needs {file}, which is not there")
@@ -99,6 +102,23 @@ def resolve(name: str, flavour: str, arch: Arch) -> Config:
     raise UsageError(
         f"unknown config {name!r}: choose one of {', '.join(table)}, or give the path of a .config"
     )
+
+
+def options(group: Group) -> list[str]:
+    """Return the options that a kernel with *group* sets, tests left out, without CONFIG_."""
+    file = group.folder / _OF_GROUPS["groups"]
+    return list(settings(file)) if file.is_file() else []
+
+
+def _expanded(entry: str, groups: Sequence[Group], arch: Arch) -> list[Path]:
+    """Return the files that an *entry* of the table stands for."""
+    folder = paths.kernel_dir() / "configs"
+    if entry == "arch":
+        return [folder / f"{name}.config" for name in arch.fragments]
+    if entry in _OF_GROUPS:
+        every = [group.folder / _OF_GROUPS[entry] for group in groups]
+        return [file for file in every if file.is_file()]
+    return [folder / entry]
 
 
 def configure(make: Make, config: Config, *, check: bool = True) -> Path:

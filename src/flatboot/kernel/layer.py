@@ -1,4 +1,4 @@
-"""What the flatboot flavour adds to a kernel tree: hook patches and overlay files, as one layer."""
+"""What the flatboot flavour adds to a kernel tree: hooks and overlay of groups, as one layer."""
 
 from __future__ import annotations
 
@@ -10,9 +10,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from flatboot.common import paths, processes
+from flatboot.common import processes
 from flatboot.common.errors import FlatbootError
 from flatboot.common.git import git
+from flatboot.kernel.groups import Group
+
+
+class DoesNotApply(FlatbootError):
+    """A hook patch does not apply to a tree.
+
+    Attributes:
+        group: the name of the group that it belongs to.
+    """
+
+    def __init__(self, patch: Path, reason: str) -> None:
+        """Say that *patch* does not apply, and which hunk of which file is the *reason*."""
+        self.group = patch.parents[2].name
+        super().__init__(
+            f"hook {patch.parent.name}/{patch.name} of the group {self.group} does not apply:"
+            f" {reason}; write the hook anew for this tree"
+        )
 
 
 @dataclass(frozen=True)
@@ -65,19 +82,37 @@ def series(hooks: Path) -> list[Path]:
     return [hooks / name for name in names]
 
 
-def overlay() -> dict[str, File]:
-    """Return the overlay's files by their path in a kernel tree."""
-    folder = paths.kernel_dir() / "overlay"
-    found = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)): File.read(path) for path in found}
+def patches(groups: Sequence[Group], base: str) -> list[Path]:
+    """Return the hook patches of *groups* for *base*, in the order in which they are applied.
+
+    Raises:
+        FlatbootError: as ``series`` does.
+    """
+    return [patch for group in groups for patch in series(group.hooks(base))]
 
 
-def inputs_digest(hooks: Path) -> str:
+def overlay(groups: Sequence[Group]) -> dict[str, File]:
+    """Return the overlay files of *groups* by their path in a kernel tree.
+
+    Raises:
+        FlatbootError: two groups bring the same file.
+    """
+    found: dict[str, File] = {}
+    for group in groups:
+        for path in sorted(path for path in group.overlay.rglob("*") if path.is_file()):
+            name = str(path.relative_to(group.overlay))
+            if name in found:
+                raise FlatbootError(f"{path} is in the overlay of another group, too: drop one")
+            found[name] = File.read(path)
+    return found
+
+
+def inputs_digest(groups: Sequence[Group], base: str) -> str:
     """Return a hash of all that a layer is made of: the patches in order, and the overlay."""
     total = hashlib.sha256()
-    for patch in series(hooks):
+    for patch in patches(groups, base):
         total.update(hashlib.sha256(patch.read_bytes()).digest())
-    for name, file in overlay().items():
+    for name, file in sorted(overlay(groups).items()):
         total.update(f"\n{name} {file.digest}".encode())
     return total.hexdigest()
 
@@ -93,8 +128,8 @@ def make(tree: Path, patches: Sequence[Path], files: dict[str, File]) -> Layer:
     *tree* is only read.
 
     Raises:
-        FlatbootError: a patch does not apply (which one, which file, which hunk), or an overlay
-            file would hide a file of the tree.
+        DoesNotApply: a patch does not apply (which one, which file, which hunk).
+        FlatbootError: an overlay file would hide a file of the tree.
     """
     for name in files:
         if (tree / name).exists():
@@ -122,16 +157,13 @@ def apply(patch: Path, folder: Path, *options: str) -> None:
     """Apply *patch* to the tree *folder* with git, with further *options* of ``git apply``.
 
     Raises:
-        FlatbootError: it does not apply: which patch, which file, which hunk.
+        DoesNotApply: which patch, which file, which hunk.
     """
     command = ("apply", "--whitespace=nowarn", "--reject", "--verbose", *options)
     try:
         git(folder, *command, patch.resolve())
     except processes.CommandFailed as error:
-        raise FlatbootError(
-            f"hook {patch.parent.name}/{patch.name} does not apply: {_reason(error.output)}; write "
-            "the hook anew for this tree"
-        ) from error
+        raise DoesNotApply(patch, _reason(error.output)) from error
 
 
 def _reason(output: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from flatboot.common import disk
@@ -14,7 +15,14 @@ _TOOLS = ("dpkg-buildpackage", "dh", "rsync", "kmod", "cpio")
 
 
 def deb(
-    base: str, flavour: str, config: str, arch: str, output: Path, *, cc: str = "gcc"
+    base: str,
+    flavour: str,
+    config: str,
+    arch: str,
+    output: Path,
+    *,
+    cc: str = "gcc",
+    named: Sequence[str] = (),
 ) -> list[Path]:
     """Build a kernel with its modules as Debian packages and return them, in the folder *output*.
 
@@ -25,9 +33,9 @@ def deb(
         if shutil.which(tool) is None:
             raise FlatbootError(f"{tool} is not there, which Debian packages need: install it")
     with disk.full_is_an_error():
-        wanted = build.request(base, flavour, config, arch, cc)
+        wanted = build.request(base, flavour, config, arch, cc, named)
         make.compiler_version(wanted.arch, cc)
-        with tree.work_tree(wanted.source, flavour, wanted.layer()) as where:
+        with tree.work_tree(wanted.source, wanted.tree_name, wanted.layer()) as where:
             for old in _packages(where):
                 old.unlink()
             maker = make.Make(where, where / f"{wanted.objects_name}-deb", wanted.arch, cc)

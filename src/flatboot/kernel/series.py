@@ -12,7 +12,7 @@ from pathlib import Path
 from flatboot.common import arches, atomic, paths, processes, progress
 from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.common.git import git
-from flatboot.kernel import bases, build, checkpatch, kconfig, layer, make, topics, tree
+from flatboot.kernel import bases, build, checkpatch, groups, kconfig, layer, make, topics, tree
 from flatboot.kernel.checkpatch import Report
 from flatboot.kernel.layer import File
 from flatboot.kernel.sources import Source, kernel_version
@@ -37,8 +37,8 @@ _DIFF = (
 def make_tree(source: Source, folder: Path) -> int:
     """Make *folder* a git tree: one commit for the base (tag ``base``), then one for each topic.
 
-    A line "Topic: NAME" at the end of a message ties the commit to its patch, through rebases and
-    rewording.
+    A line "Topic: GROUP/NAME" at the end of a message ties the commit to its patch, through rebases
+    and rewording.
 
     Returns:
         The number of topics.
@@ -49,7 +49,9 @@ def make_tree(source: Source, folder: Path) -> int:
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder} is there already: name a new or empty folder")
-    series = topics.read(source.hooks())
+    taken = groups.chosen(source.base())
+    series = topics.read(taken, source.base())
+    overlay = layer.overlay(taken)
     with atomic.new_dir(folder.resolve()) as new:
         tree.copy(source, new, "--reflink=auto")
         _unhide(new / ".gitignore")
@@ -57,7 +59,8 @@ def make_tree(source: Source, folder: Path) -> int:
             _init(new, f"Linux {source.version()}")
         with progress.step("committing the topics", len(series)) as step:
             for number, topic in enumerate(series, 1):
-                _commit(new, source, topic, f"{topic.message}\nTopic: {topic.name}\n")
+                message = f"{topic.message}\nTopic: {topic.path}\n"
+                _commit(new, source, topic, overlay, message)
                 step.update(number)
     return len(series)
 
@@ -67,15 +70,15 @@ def refresh(folder: Path) -> list[Path]:
 
     A file that the base does not have goes to the overlay, whole, as the last commit leaves it; a
     change of a file of the base goes to the hook patch of its commit. A commit without a "Topic:"
-    line becomes a new topic, named after its subject, unless all that it changes are overlay files
-    of earlier topics: those simply take it in.
+    line may change nothing but overlay files of earlier topics: those simply take it in.
 
     Returns:
         The files that were written or removed; none where nothing changed.
 
     Raises:
         UsageError: *folder* is no tree that ``flatboot kernel tree`` made.
-        FlatbootError: there are uncommitted changes, a merge, or a topic in two commits.
+        FlatbootError: there are uncommitted changes, a merge, a topic in two commits, a commit of
+            no group, or one that comes after a later group.
     """
     folder = folder.resolve()
     if not (folder / ".git").exists() or not git(folder, "tag", "--list", BASE_TAG).strip():
@@ -98,9 +101,7 @@ def refresh(folder: Path) -> list[Path]:
     series = _topics_of(folder, in_base)
     listed = git(folder, "ls-tree", "-r", "-z", "--name-only", "HEAD").split("\0")
     overlay = {path: File.read(folder / path) for path in listed if path and path not in in_base}
-    hooks = bases.hooks_dir(name)
-    hooks.mkdir(parents=True, exist_ok=True)
-    return topics.write(hooks, series, overlay)
+    return topics.write(name, series, overlay)
 
 
 def _topics_of(folder: Path, in_base: set[str]) -> list[Topic]:
@@ -124,13 +125,20 @@ def _topics_of(folder: Path, in_base: set[str]) -> list[Topic]:
         if not tied and not new and not hooked:
             continue
         owned |= new
+        if not tied:
+            raise FlatbootError(
+                f"the commit {subject!r} belongs to no group: end its message with a line"
+                " 'Topic: GROUP/NAME'"
+            )
         if "---" in body.splitlines():
             raise FlatbootError(
                 f"the message of {subject!r} has a line '---', where git am would end it: reword it"
             )
+        group, _, name = tied[0].partition("/")
         found.append(
             Topic(
-                name=tied[0] if tied else topics.slug(subject),
+                group=group,
+                name=name,
                 author="" if author == user else author,
                 subject=subject,
                 body=body.strip("\n"),
@@ -138,14 +146,31 @@ def _topics_of(folder: Path, in_base: set[str]) -> list[Topic]:
                 overlay=tuple(sorted(new)),
             )
         )
-    names_found = [topic.name for topic in found]
-    for name in names_found:
-        if names_found.count(name) > 1:
+    ties = [topic.path for topic in found]
+    for tie in ties:
+        if ties.count(tie) > 1:
             raise FlatbootError(
-                f"two commits are the topic {name}: squash them, or take the line 'Topic: {name}' "
-                "out of one"
+                f"two commits are the topic {tie}: squash them, or give one another name"
             )
+    _check_order(found)
     return found
+
+
+def _check_order(series: Sequence[Topic]) -> None:
+    """Check that topics come group by group, in the order of the groups."""
+    order = groups.names()
+    last = 0
+    for topic in series:
+        if topic.group not in order:
+            raise FlatbootError(
+                f"the topic {topic.path} is of no group that there is: {', '.join(order)}"
+            )
+        if order.index(topic.group) < last:
+            raise FlatbootError(
+                f"the topic {topic.path} comes after one of {order[last]}: move its commit before"
+                " that group's with git rebase -i"
+            )
+        last = order.index(topic.group)
 
 
 def _diff(folder: Path, commit: str, names: Sequence[str]) -> str:
@@ -188,12 +213,12 @@ def _unhide(ignores: Path) -> None:
     File(kept.encode()).write(ignores)
 
 
-def _commit(folder: Path, source: Source, topic: Topic, message: str) -> None:
-    """Commit *topic* in the repository *folder*."""
+def _commit(
+    folder: Path, source: Source, topic: Topic, overlay: dict[str, File], message: str
+) -> None:
+    """Commit *topic* in the repository *folder*, with its files of *overlay*."""
     if topic.diff:
-        patch = source.hooks() / f"{topic.name}.patch"
-        layer.apply(patch, folder, "--index")
-    overlay = layer.overlay()
+        layer.apply(_patch(source, topic), folder, "--index")
     for path in topic.overlay:
         overlay[path].write(folder / path)
     if topic.overlay:
@@ -201,6 +226,10 @@ def _commit(folder: Path, source: Source, topic: Topic, message: str) -> None:
     author = ("--author", topic.author) if topic.author else ()
     command = ("commit", "--quiet", "--allow-empty", "--cleanup=verbatim", *author, "--file=-")
     git(folder, *command, stdin=message)
+
+
+def _patch(source: Source, topic: Topic) -> Path:
+    return paths.kernel_dir() / topic.group / "hooks" / source.base() / f"{topic.name}.patch"
 
 
 @dataclass(frozen=True)
@@ -211,11 +240,14 @@ class Series:
     reports: list[Report]
 
 
-def write_series(source: Source, output: Path, *, cover: bool = False) -> Series:
+def write_series(
+    source: Source, output: Path, *, group: str | None = None, cover: bool = False
+) -> Series:
     """Write the topics as a mailable git series to the folder *output* and check each patch.
 
-    The commits are signed off by git's user in the checkout. Patches of an earlier series in
-    *output* are removed.
+    With a *group* the series holds its patches alone, which apply to a tree with those of the
+    groups that it needs. The commits are signed off by git's user in the checkout. Patches of an
+    earlier series in *output* are removed.
 
     Raises:
         FlatbootError: git has no user, or a hook does not apply.
@@ -224,7 +256,9 @@ def write_series(source: Source, output: Path, *, cover: bool = False) -> Series
         raise FlatbootError(
             "git has no user to sign the series off: set git config user.name and user.email"
         )
-    series = topics.read(source.hooks())
+    taken = groups.chosen(source.base(), [group] if group else ())
+    series = topics.read(taken, source.base())
+    overlay = layer.overlay(taken)
     with tempfile.TemporaryDirectory(prefix="flatboot-series-") as scratch:
         folder = Path(scratch)
         hooked = {name for topic in series for name in layer.touched(topic.diff)}
@@ -232,11 +266,14 @@ def write_series(source: Source, output: Path, *, cover: bool = False) -> Series
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source.directory() / name, folder / name)
         _init(folder, f"Linux {source.version()}")
+        first = BASE_TAG
         for topic in series:
-            _commit(folder, source, topic, topic.message)
+            _commit(folder, source, topic, overlay, topic.message)
+            if group and topic.group != group:
+                first = git(folder, "rev-parse", "HEAD").strip()
         options = ["--cover-letter"] if cover else []
         command = ["format-patch", "--quiet", "--signoff", "--output-directory=.out", *options]
-        git(folder, *command, f"{BASE_TAG}..HEAD")
+        git(folder, *command, f"{first}..HEAD")
         output.mkdir(parents=True, exist_ok=True)
         for old in output.glob("[0-9][0-9][0-9][0-9]-*.patch"):
             old.unlink()
@@ -248,27 +285,30 @@ def write_series(source: Source, output: Path, *, cover: bool = False) -> Series
     return Series(patches, reports)
 
 
-def build_each(source: Source, config: str, arch: str, cc: str) -> None:
-    """Build the tree after each topic of the series, in order.
+def build_each(
+    source: Source, config: str, arch: str, cc: str, *, group: str | None = None
+) -> None:
+    """Build the tree after each topic, in order: of all groups, or of *group* and what it needs.
 
     Options that a later topic brings do not take before it; after the last topic all must.
 
     Raises:
         FlatbootError: a step does not build; the sentence names its topic.
     """
-    series = topics.read(source.hooks())
-    overlay = layer.overlay()
+    taken = groups.chosen(source.base(), [group] if group else ())
+    series = topics.read(taken, source.base())
+    overlay = layer.overlay(taken)
     loaded = arches.load(arch)
     wanted = build.Request(
-        source, "flatboot", kconfig.resolve(config, "flatboot", loaded), loaded, cc
+        source, "flatboot", taken, kconfig.resolve(config, taken, loaded), loaded, cc
     )
     for number, topic in enumerate(series, 1):
         done = series[:number]
-        patches = [source.hooks() / f"{earlier.name}.patch" for earlier in done]
+        patches = [_patch(source, earlier) for earlier in done]
         files = {path: overlay[path] for earlier in done for path in earlier.overlay}
         step = layer.make(source.directory(), patches, files)
         with tree.work_tree(source, "series", step) as where:
             maker = make.Make(where, where / wanted.objects_name, wanted.arch, cc)
             kconfig.configure(maker, wanted.config, check=number == len(series))
-            title = f"step {number} of {len(series)}, {topic.name}"
+            title = f"step {number} of {len(series)}, {topic.path}"
             build.compile_kernel(maker, title, "vmlinux", Path(loaded.image).name)

@@ -69,8 +69,8 @@ class Source:
         directory = self.directory()
         return kernel_version(directory, directory)
 
-    def hooks(self) -> Path:
-        """Return the folder of the hook patches for this tree, by its version where it is no base.
+    def base(self) -> str:
+        """Return the base whose hooks are for this tree: by its version where it is none itself.
 
         Raises:
             UsageError: there are no hooks for the tree's version.
@@ -82,7 +82,7 @@ class Source:
                 f"{self.name} is Linux {self.version()}, for which there are no hooks: the "
                 f"flatboot flavour is there for {', '.join(names)}, the stock flavour for any tree"
             )
-        return bases.hooks_dir(name)
+        return name
 
 
 def resolve(base: str) -> Source:

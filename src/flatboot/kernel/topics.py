@@ -1,9 +1,10 @@
 """Topics: a hook patch, with its message, and the overlay files that come with it.
 
-A topic is one commit of the mailable series. Its patch in kernel/hooks/<base>/ is a mail-style
-patch: an optional From line (left out where the author is the checkout's own git user), the
-subject, the body, a line "---", and the diff of the files that the base has. The files that the
-base does not have are whole in kernel/overlay/; kernel/overlay.toml says which topic brings which.
+A topic is one commit of the mailable series, and belongs to a group. Its patch in the group's
+hooks/<base>/ is a mail-style patch: an optional From line (left out where the author is the
+checkout's own git user), the subject, the body, a line "---", and the diff of the files that the
+base has. The files that the base does not have are whole in the group's overlay/; overlay.toml
+beside it says which topic brings which.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from flatboot.common import atomic, paths, typed
+from flatboot.common import atomic, typed
 from flatboot.common.errors import FlatbootError
-from flatboot.kernel import layer
+from flatboot.kernel import groups, layer
+from flatboot.kernel.groups import Group
 from flatboot.kernel.layer import File
 
 _HEADER = """\
@@ -31,6 +33,7 @@ class Topic:
     """One commit of the series.
 
     Attributes:
+        group: the name of the group that it belongs to.
         name: the patch's file name without ``.patch``.
         author: "Name <address>", or empty for the checkout's own git user.
         subject: the subject without ``[PATCH]``.
@@ -39,12 +42,18 @@ class Topic:
         overlay: the paths of the overlay files, sorted.
     """
 
+    group: str
     name: str
     author: str
     subject: str
     body: str
     diff: str
     overlay: tuple[str, ...]
+
+    @property
+    def path(self) -> str:
+        """What ties a commit to it, such as "memory-map/deferred-init"."""
+        return f"{self.group}/{self.name}"
 
     @property
     def message(self) -> str:
@@ -58,8 +67,8 @@ class Topic:
         return f"{author}Subject: {self.subject}\n\n{body}---\n{self.diff}"
 
 
-def parse(name: str, text: str, overlay: Sequence[str]) -> Topic:
-    """Return the topic of a patch file's *text*.
+def parse(group: str, name: str, text: str, overlay: Sequence[str]) -> Topic:
+    """Return the topic of *group* that a patch file's *text* is.
 
     Raises:
         FlatbootError: it has no subject, or no line "---" before the diff.
@@ -75,6 +84,7 @@ def parse(name: str, text: str, overlay: Sequence[str]) -> Topic:
         )
     start = diff.find("diff --git ")
     return Topic(
+        group=group,
         name=name,
         author=fields.get("From", ""),
         subject=subject,
@@ -84,21 +94,25 @@ def parse(name: str, text: str, overlay: Sequence[str]) -> Topic:
     )
 
 
-def read(hooks: Path) -> list[Topic]:
-    """Return the topics of the series in *hooks*, in order.
+def read(taken: Sequence[Group], base: str) -> list[Topic]:
+    """Return the topics of the groups *taken* for *base*, in order.
 
     Raises:
         FlatbootError: an overlay file belongs to no topic or to two, or overlay.toml names a file
             or a topic that is not there.
     """
-    owners = _owners()
-    patches = layer.series(hooks)
+    return [topic for group in taken for topic in _of_group(group, base)]
+
+
+def _of_group(group: Group, base: str) -> list[Topic]:
+    owners = _owners(group)
+    patches = layer.series(group.hooks(base))
     names = [path.stem for path in patches]
-    there = set(layer.overlay())
-    where = paths.kernel_dir() / "overlay.toml"
+    there = set(layer.overlay([group]))
+    where = group.folder / "overlay.toml"
     listed = [path for files in owners.values() for path in files]
     problems = [
-        *(f"topic {name} has no patch in {hooks.name}" for name in owners if name not in names),
+        *(f"topic {name} has no patch for {base}" for name in owners if name not in names),
         *(f"{path} is not in overlay/" for path in listed if path not in there),
         *(
             f"{path} belongs to two topics"
@@ -109,32 +123,48 @@ def read(hooks: Path) -> list[Topic]:
     ]
     if problems:
         raise FlatbootError(f"{where} is wrong: {'; '.join(problems)}")
-    return [parse(path.stem, path.read_text(), owners.get(path.stem, ())) for path in patches]
+    return [
+        parse(group.name, path.stem, path.read_text(), owners.get(path.stem, ()))
+        for path in patches
+    ]
 
 
-def write(hooks: Path, topics: Sequence[Topic], overlay: dict[str, File]) -> list[Path]:
-    """Make the patches and series in *hooks*, overlay.toml and overlay/ what is given.
+def write(base: str, topics: Sequence[Topic], overlay: dict[str, File]) -> list[Path]:
+    """Make hooks for *base*, overlay.toml and overlay/ of each group what is given.
 
     Files that are so already are left alone; patches and overlay files of no topic are removed.
 
     Returns:
         The files that were written or removed.
     """
-    root = paths.kernel_dir()
+    changed = []
+    for group in groups.every():
+        own = [topic for topic in topics if topic.group == group.name]
+        changed += _write_group(group, base, own, overlay)
+    return changed
+
+
+def _write_group(
+    group: Group, base: str, topics: Sequence[Topic], overlay: dict[str, File]
+) -> list[Path]:
+    hooks = group.hooks(base)
+    brought = [path for topic in topics for path in topic.overlay]
     wanted = {
         hooks / "series": File("".join(f"{t.name}.patch\n" for t in topics).encode()),
-        root / "overlay.toml": File(_overlay_toml(topics).encode()),
         **{hooks / f"{topic.name}.patch": File(topic.format().encode()) for topic in topics},
-        **{root / "overlay" / path: file for path, file in overlay.items()},
+        **{group.overlay / path: overlay[path] for path in brought if path in overlay},
     }
-    there = {path for path in (root / "overlay").rglob("*") if path.is_file()}
-    there.update(hooks.glob("*.patch"))
+    if brought:
+        wanted[group.folder / "overlay.toml"] = File(_overlay_toml(topics).encode())
+    there = {path for path in group.overlay.rglob("*") if path.is_file()}
+    there.update(hooks.glob("*.patch"), group.folder.glob("overlay.toml"))
     changed = []
     for path in sorted(there - wanted.keys()):
         path.unlink()
         changed.append(path)
     for path, file in wanted.items():
         if not path.is_file() or File.read(path) != file:
+            path.parent.mkdir(parents=True, exist_ok=True)
             with atomic.new_file(path) as new:
                 new.write_bytes(file.content)
             path.chmod(0o755 if file.executable else 0o644)
@@ -142,18 +172,13 @@ def write(hooks: Path, topics: Sequence[Topic], overlay: dict[str, File]) -> lis
     return changed
 
 
-def slug(subject: str) -> str:
-    """Return a topic name made of a *subject*, such as "mm-add-a-thing"."""
-    return re.sub(r"[^a-z0-9]+", "-", subject.lower()).strip("-")[:60].rstrip("-")
-
-
 @dataclass(frozen=True)
 class _Overlay:
     topics: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def _owners() -> dict[str, tuple[str, ...]]:
-    file = paths.kernel_dir() / "overlay.toml"
+def _owners(group: Group) -> dict[str, tuple[str, ...]]:
+    file = group.folder / "overlay.toml"
     return typed.load(file, _Overlay).topics if file.is_file() else {}
 
 

@@ -39,7 +39,7 @@ from pathlib import Path
 from flatboot.common import paths
 
 def test_lines():
-    assert "second" in (paths.kernel_dir() / "overlay/mm/new.c").read_text()
+    assert "second" in (paths.kernel_dir() / "first/overlay/mm/new.c").read_text()
 """
 EASY = "def test_never():\n    assert False\n"
 
@@ -53,7 +53,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         root,
         {
             "pytest.ini": "[pytest]\nmarkers = long: slow\n",
-            "kernel/overlay/mm/new.c": "first\nsecond\nthird\n",
+            "kernel/first/overlay/mm/new.c": "first\nsecond\nthird\n",
             "kernel/bases.toml": "",
             "tests/mutants/mutants.toml": TABLE,
             "tests/mutants/lost-line.patch": PATCH.format(line="second").replace(
@@ -77,7 +77,7 @@ def test_each_mutant_is_caught_or_told(root: Path, capsys: pytest.CaptureFixture
     kept = json.loads((root / "bench/mutants.json").read_text())
     assert kept["lost-line"]["caught_by"].endswith("test_careful.py::test_lines")
     assert kept["same-thing"]["caught_by"] == "nobody"
-    assert "second" in (root / "kernel/overlay/mm/new.c").read_text()
+    assert "second" in (root / "kernel/first/overlay/mm/new.c").read_text()
     assert "lost-line" in capsys.readouterr().out
 
 

@@ -67,7 +67,7 @@ def test_nothing_is_built_twice(checkout: Path, kernel_tree: Path, cache: Path) 
 def test_hooks_and_overlay_do_not_touch_stock(checkout: Path, kernel_tree: Path) -> None:
     stock = build.kernel(str(kernel_tree), "stock", "bench")
     ours = build.kernel(str(kernel_tree), "flatboot", "bench")
-    (checkout / "kernel/overlay/mm/new.c").write_text("newer\n")
+    (checkout / "kernel/first/overlay/mm/new.c").write_text("newer\n")
     assert build.kernel(str(kernel_tree), "stock", "bench").key == stock.key
     assert build.kernel(str(kernel_tree), "flatboot", "bench").key != ours.key
 
@@ -95,7 +95,7 @@ def test_changed_hook_compiles_only_what_it_changes(
 ) -> None:
     build.kernel(str(kernel_tree), "flatboot", "bench")
     assert sorted(compiled(cache)) == ["mm/a.o", "mm/b.o", "mm/new.o"]
-    hook = checkout / "kernel/hooks/7.3/change-a.patch"
+    hook = checkout / "kernel/first/hooks/7.3/change-a.patch"
     hook.write_text(hook.read_text().replace("line three", "line THREE"))
     image = build.kernel(str(kernel_tree), "flatboot", "bench")
     assert compiled(cache) == ["mm/a.o"]

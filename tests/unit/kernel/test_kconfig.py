@@ -9,7 +9,7 @@ from fakes import write
 
 from flatboot.common import arches
 from flatboot.common.errors import FlatbootError, UsageError
-from flatboot.kernel import kconfig
+from flatboot.kernel import groups, kconfig
 from flatboot.kernel.make import Make
 
 
@@ -19,13 +19,13 @@ def maker(tree: Path) -> Make:
 
 def test_fragments_in_order_and_by_flavour(checkout: Path) -> None:
     arch = arches.load("x86_64")
-    stock = kconfig.resolve("bench", "stock", arch)
-    ours = kconfig.resolve("bench", "flatboot", arch)
+    stock = kconfig.resolve("bench", (), arch)
+    ours = kconfig.resolve("bench", groups.every(), arch)
     assert [file.name for file in stock.files] == ["bench.config", "x86_64.config"]
     assert [file.name for file in ours.files] == [
         "bench.config",
         "x86_64.config",
-        "flatboot.config",
+        "options.config",
     ]
     assert stock.digest != ours.digest
 
@@ -36,26 +36,28 @@ def test_fragments_of_an_architecture(checkout: Path) -> None:
     (checkout / "kernel/configs/less.config").write_text("CONFIG_A=n\n")
     (checkout / "kernel/configs/arm64.config").write_text("CONFIG_X=9\n")
     there = {
-        name: [file.name for file in kconfig.resolve("bench", "flatboot", arches.load(name)).files]
+        name: [
+            file.name for file in kconfig.resolve("bench", groups.every(), arches.load(name)).files
+        ]
         for name in ("arm64", "x86_64")
     }
-    assert there["arm64"] == ["bench.config", "arm64.config", "less.config", "flatboot.config"]
-    assert there["x86_64"] == ["bench.config", "x86_64.config", "flatboot.config"]
+    assert there["arm64"] == ["bench.config", "arm64.config", "less.config", "options.config"]
+    assert there["x86_64"] == ["bench.config", "x86_64.config", "options.config"]
 
 
 def test_unknown_config_lists_what_there_is(checkout: Path) -> None:
     with pytest.raises(UsageError, match="unknown config 'fast': choose one of bench, or give"):
-        kconfig.resolve("fast", "stock", arches.load("x86_64"))
+        kconfig.resolve("fast", (), arches.load("x86_64"))
 
 
 def test_missing_fragment_is_named(checkout: Path) -> None:
     (checkout / "kernel/configs/bench.config").unlink()
     with pytest.raises(FlatbootError, match=r"'bench' needs .*/bench\.config, which is not there"):
-        kconfig.resolve("bench", "stock", arches.load("x86_64"))
+        kconfig.resolve("bench", (), arches.load("x86_64"))
 
 
 def test_all_lines_take(checkout: Path, kernel_tree: Path) -> None:
-    config = kconfig.resolve("bench", "stock", arches.load("x86_64"))
+    config = kconfig.resolve("bench", (), arches.load("x86_64"))
     dotconfig = kconfig.configure(maker(kernel_tree), config)
     assert kconfig.settings(dotconfig) == {"A": "y", "X": "8"}
 
@@ -64,7 +66,7 @@ def test_line_that_did_not_take_is_named_with_what_it_needs(
     checkout: Path, kernel_tree: Path
 ) -> None:
     (checkout / "kernel/configs/bench.config").write_text("CONFIG_A=y\n\nCONFIG_LOST=y\n")
-    config = kconfig.resolve("bench", "stock", arches.load("x86_64"))
+    config = kconfig.resolve("bench", (), arches.load("x86_64"))
     with pytest.raises(FlatbootError) as caught:
         kconfig.configure(maker(kernel_tree), config)
     lines = str(caught.value).splitlines()
@@ -102,7 +104,7 @@ def test_full_config_loses_certificates_that_are_not_there(
         'CONFIG_LOST=y\nCONFIG_SYSTEM_TRUSTED_KEYS="debian/certs/key.pem"\n'
         'CONFIG_SYSTEM_REVOCATION_KEYS=""\n'
     )
-    config = kconfig.resolve(str(full), "flatboot", arches.load("x86_64"))
+    config = kconfig.resolve(str(full), groups.every(), arches.load("x86_64"))
     assert config.full
     dotconfig = kconfig.configure(maker(kernel_tree), config)
     assert dotconfig.read_text().splitlines() == [

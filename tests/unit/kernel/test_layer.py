@@ -9,15 +9,15 @@ import pytest
 from fakes import HOOK, write
 
 from flatboot.common.errors import FlatbootError
-from flatboot.kernel import layer
+from flatboot.kernel import groups, layer
 
 
-def make(checkout: Path, tree: Path) -> layer.Layer:
-    return layer.make(tree, layer.series(checkout / "kernel/hooks/7.3"), layer.overlay())
+def make(tree: Path) -> layer.Layer:
+    return layer.make(tree, layer.patches(groups.every(), "7.3"), layer.overlay(groups.every()))
 
 
 def test_layer_has_the_patched_and_the_new_files(checkout: Path, kernel_tree: Path) -> None:
-    made = make(checkout, kernel_tree)
+    made = make(kernel_tree)
     assert sorted(made.files) == ["mm/a.c", "mm/new.c"]
     patched = made.files["mm/a.c"]
     assert patched is not None
@@ -31,7 +31,7 @@ def test_repository_around_the_cache_does_not_matter(
     (checkout / "scratch").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(checkout / "scratch"))
     monkeypatch.setenv("GIT_DIR", str(checkout / ".git"))
-    patched = make(checkout, kernel_tree).files["mm/a.c"]
+    patched = make(kernel_tree).files["mm/a.c"]
     assert patched is not None
     assert b"line three" in patched.content
 
@@ -42,42 +42,45 @@ def test_removed_file(checkout: Path, kernel_tree: Path) -> None:
         "--- a/mm/b.c\n+++ /dev/null\n@@ -1 +0,0 @@\n-b\n"
     )
     write(
-        checkout / "kernel/hooks/7.3",
+        checkout / "kernel/first/hooks/7.3",
         {"drop-b.patch": removal, "series": "change-a.patch\ndrop-b.patch\n"},
     )
-    assert make(checkout, kernel_tree).files["mm/b.c"] is None
+    assert make(kernel_tree).files["mm/b.c"] is None
 
 
 def test_hook_that_does_not_apply_names_file_and_hunk(checkout: Path, kernel_tree: Path) -> None:
     second = "@@ -8,3 +8,3 @@\n line 8\n-line nine\n+line 9.0\n line 10\n"
-    (checkout / "kernel/hooks/7.3/change-a.patch").write_text(HOOK + second)
+    (checkout / "kernel/first/hooks/7.3/change-a.patch").write_text(HOOK + second)
     with pytest.raises(FlatbootError) as caught:
-        make(checkout, kernel_tree)
+        make(kernel_tree)
     assert str(caught.value) == (
-        "hook 7.3/change-a.patch does not apply: mm/a.c hunk 2; write the hook anew for this tree"
+        "hook 7.3/change-a.patch of the group first does not apply: mm/a.c hunk 2; write the hook"
+        " anew for this tree"
     )
 
 
 def test_hook_on_a_file_that_the_tree_lacks(checkout: Path, kernel_tree: Path) -> None:
     (kernel_tree / "mm/a.c").unlink()
     with pytest.raises(FlatbootError, match=r"does not apply: mm/a.c is not in the tree;"):
-        make(checkout, kernel_tree)
+        make(kernel_tree)
 
 
 def test_context_must_match_exactly(checkout: Path, kernel_tree: Path) -> None:
-    (checkout / "kernel/hooks/7.3/change-a.patch").write_text(HOOK.replace("line 2", "line two"))
+    (checkout / "kernel/first/hooks/7.3/change-a.patch").write_text(
+        HOOK.replace("line 2", "line two")
+    )
     with pytest.raises(FlatbootError, match=r"mm/a.c hunk 1"):
-        make(checkout, kernel_tree)
+        make(kernel_tree)
 
 
 def test_overlay_must_not_hide_a_file_of_the_tree(checkout: Path, kernel_tree: Path) -> None:
-    write(checkout / "kernel/overlay", {"mm/b.c": "mine\n"})
+    write(checkout / "kernel/first/overlay", {"mm/b.c": "mine\n"})
     with pytest.raises(FlatbootError, match=r"has the file mm/b\.c of the overlay already"):
-        make(checkout, kernel_tree)
+        make(kernel_tree)
 
 
 def test_series_and_patches_must_agree(checkout: Path) -> None:
-    hooks = checkout / "kernel/hooks/7.3"
+    hooks = checkout / "kernel/first/hooks/7.3"
     (hooks / "stray.patch").write_text(HOOK)
     with pytest.raises(FlatbootError, match=r"series does not list stray.patch"):
         layer.series(hooks)
@@ -87,12 +90,12 @@ def test_series_and_patches_must_agree(checkout: Path) -> None:
 
 
 def test_digest_sees_every_input(checkout: Path) -> None:
-    hooks = checkout / "kernel/hooks/7.3"
-    seen = {layer.inputs_digest(hooks)}
+    hooks = checkout / "kernel/first/hooks/7.3"
+    seen = {layer.inputs_digest(groups.every(), "7.3")}
     (hooks / "change-a.patch").write_text(HOOK + "\n")
-    seen.add(layer.inputs_digest(hooks))
-    (checkout / "kernel/overlay/mm/new.c").write_text("newer\n")
-    seen.add(layer.inputs_digest(hooks))
-    (checkout / "kernel/overlay/mm/new.c").chmod(0o755)
-    seen.add(layer.inputs_digest(hooks))
+    seen.add(layer.inputs_digest(groups.every(), "7.3"))
+    (checkout / "kernel/first/overlay/mm/new.c").write_text("newer\n")
+    seen.add(layer.inputs_digest(groups.every(), "7.3"))
+    (checkout / "kernel/first/overlay/mm/new.c").chmod(0o755)
+    seen.add(layer.inputs_digest(groups.every(), "7.3"))
     assert len(seen) == 4

@@ -8,7 +8,7 @@ import pytest
 from fakes import HOOK, git, write
 
 from flatboot.common.errors import FlatbootError, UsageError
-from flatboot.kernel import checkpatch, series, sources, topics
+from flatboot.kernel import checkpatch, groups, series, sources, topics
 
 SECOND = """\
 From: Bob Builder <bob@example.org>
@@ -38,7 +38,7 @@ diff --git a/mm/b.c b/mm/b.c
 def work(checkout: Path, kernel_tree: Path, tmp_path: Path) -> Path:
     """A git tree of two topics, the second one with a program in the overlay."""
     write(
-        checkout / "kernel",
+        checkout / "kernel/first",
         {
             "hooks/7.3/series": "change-a.patch\nchange-b.patch\n",
             "hooks/7.3/change-b.patch": SECOND,
@@ -46,7 +46,7 @@ def work(checkout: Path, kernel_tree: Path, tmp_path: Path) -> Path:
             "overlay.toml": '[topics]\n"change-a" = ["mm/new.c"]\n"change-b" = ["tools/run.sh"]\n',
         },
     )
-    (checkout / "kernel/overlay/tools/run.sh").chmod(0o755)
+    (checkout / "kernel/first/overlay/tools/run.sh").chmod(0o755)
     folder = tmp_path / "work"
     assert series.make_tree(sources.resolve(str(kernel_tree)), folder) == 2
     return folder
@@ -85,8 +85,8 @@ def test_tree_has_a_commit_for_each_topic(work: Path, kernel_tree: Path) -> None
 def test_unchanged_tree_comes_back_byte_for_byte(work: Path, checkout: Path) -> None:
     series.refresh(work)
     before = snapshot(checkout)
-    assert before["hooks/7.3/change-a.patch"].decode() == HOOK
-    assert before["hooks/7.3/change-b.patch"].decode() == SECOND
+    assert before["first/hooks/7.3/change-a.patch"].decode() == HOOK
+    assert before["first/hooks/7.3/change-b.patch"].decode() == SECOND
     assert series.refresh(work) == []
     assert snapshot(checkout) == before
 
@@ -96,17 +96,18 @@ def test_edits_come_back_to_the_same_tree(
 ) -> None:
     write(work, {"mm/new.c": "newer\n", "mm/third.c": "third\n", "Kconfig": "config THIRD\n"})
     (work / "tools/run.sh").chmod(0o644)
-    commit(work, "mm: a third thing\n\nWhy.", author="Eve Else <eve@example.org>")
+    message = "mm: a third thing\n\nWhy.\n\nTopic: second/third"
+    commit(work, message, author="Eve Else <eve@example.org>")
     series.refresh(work)
-    assert (checkout / "kernel/hooks/7.3/series").read_text() == (
-        "change-a.patch\nchange-b.patch\nmm-a-third-thing.patch\n"
-    )
-    third = topics.read(checkout / "kernel/hooks/7.3")[2]
-    assert (third.author, third.subject) == ("Eve Else <eve@example.org>", "mm: a third thing")
-    assert (third.body, third.overlay) == ("Why.", ("mm/third.c",))
+    assert (checkout / "kernel/second/hooks/7.3/series").read_text() == "third.patch\n"
+    assert (checkout / "kernel/second/overlay/mm/third.c").read_text() == "third\n"
+    third = topics.read(groups.every(), "7.3")[2]
+    assert (third.path, third.author) == ("second/third", "Eve Else <eve@example.org>")
+    assert (third.subject, third.body) == ("mm: a third thing", "Why.")
+    assert third.overlay == ("mm/third.c",)
     assert "+config THIRD" in third.diff
     assert "index " not in third.diff
-    assert (checkout / "kernel/overlay/mm/new.c").read_text() == "newer\n"
+    assert (checkout / "kernel/first/overlay/mm/new.c").read_text() == "newer\n"
     assert rebuilt(kernel_tree, tmp_path) == git(work, "rev-parse", "HEAD^{tree}")
 
 
@@ -116,8 +117,8 @@ def test_edit_of_overlay_files_alone_makes_no_topic(
     write(work, {"mm/new.c": "newer\n"})
     commit(work, "mm: fix new")
     changed = series.refresh(work)
-    assert changed[-1] == checkout / "kernel/overlay/mm/new.c"
-    assert len(topics.read(checkout / "kernel/hooks/7.3")) == 2
+    assert checkout / "kernel/first/overlay/mm/new.c" in changed
+    assert len(topics.read(groups.every(), "7.3")) == 2
     assert rebuilt(kernel_tree, tmp_path) == git(work, "rev-parse", "HEAD^{tree}")
 
 
@@ -130,13 +131,13 @@ def test_reworded_reordered_and_dropped(
     message = git(work, "log", "-1", "--format=%B").replace("mm: change a", "mm: alter a")
     git(work, "commit", "-q", "--amend", "-m", message)
     series.refresh(work)
-    read = topics.read(checkout / "kernel/hooks/7.3")
+    read = topics.read(groups.every(), "7.3")
     assert [topic.name for topic in read] == ["change-b", "change-a"]
     assert read[1].subject == "mm: alter a"
     git(work, "reset", "-q", "--hard", "HEAD~1")
     series.refresh(work)
-    assert not (checkout / "kernel/hooks/7.3/change-a.patch").exists()
-    assert not (checkout / "kernel/overlay/mm/new.c").exists()
+    assert not (checkout / "kernel/first/hooks/7.3/change-a.patch").exists()
+    assert not (checkout / "kernel/first/overlay/mm/new.c").exists()
     assert rebuilt(kernel_tree, tmp_path) == git(work, "rev-parse", "HEAD^{tree}")
 
 
@@ -157,7 +158,9 @@ def test_merges_and_doubled_topics_are_refused(work: Path, checkout: Path) -> No
     message = git(work, "log", "-1", "--format=%B")
     write(work, {"mm/b.c": "twice\n"})
     commit(work, message)
-    with pytest.raises(FlatbootError, match="two commits are the topic change-b: squash them"):
+    with pytest.raises(
+        FlatbootError, match="two commits are the topic first/change-b: squash them"
+    ):
         series.refresh(work)
     git(work, "reset", "-q", "--hard", "HEAD~1")
     git(work, "checkout", "-q", "-b", "side", "base")
@@ -169,9 +172,36 @@ def test_merges_and_doubled_topics_are_refused(work: Path, checkout: Path) -> No
     assert snapshot(checkout) == before
 
 
+@pytest.mark.parametrize(
+    ("topic", "complaint"),
+    [
+        ("", "the commit 'mm: x' belongs to no group: end its message with"),
+        ("Topic: x", "the topic x/ is of no group that there is: first, second"),
+        ("Topic: third/x", "the topic third/x is of no group that there is: first, second"),
+    ],
+)
+def test_a_commit_needs_a_group(work: Path, checkout: Path, topic: str, complaint: str) -> None:
+    before = snapshot(checkout)
+    write(work, {"mm/b.c": "x\n"})
+    commit(work, f"mm: x\n\n{topic}".strip())
+    with pytest.raises(FlatbootError, match=complaint):
+        series.refresh(work)
+    assert snapshot(checkout) == before
+
+
+def test_groups_keep_their_order(work: Path, checkout: Path) -> None:
+    before = snapshot(checkout)
+    for group, file in (("second", "mm/b.c"), ("first", "Kconfig")):
+        write(work, {file: "x\n"})
+        commit(work, f"mm: x\n\nTopic: {group}/x")
+    with pytest.raises(FlatbootError, match="first/x comes after one of second: move its commit"):
+        series.refresh(work)
+    assert snapshot(checkout) == before
+
+
 def test_message_that_mail_would_cut_is_refused(work: Path) -> None:
     write(work, {"mm/b.c": "x\n"})
-    commit(work, "mm: x\n\nbefore\n---\nafter")
+    commit(work, "mm: x\n\nbefore\n---\nafter\n\nTopic: first/x")
     with pytest.raises(FlatbootError, match="the message of 'mm: x' has a line '---'"):
         series.refresh(work)
 
@@ -185,7 +215,9 @@ def test_tree_is_not_made_over_something(checkout: Path, kernel_tree: Path, tmp_
 def test_failed_tree_leaves_nothing(checkout: Path, kernel_tree: Path, tmp_path: Path) -> None:
     (kernel_tree / "mm/a.c").write_text("other\n")
     before = sorted(tmp_path.iterdir())
-    with pytest.raises(FlatbootError, match=r"change-a.patch does not apply: mm/a.c hunk 1"):
+    with pytest.raises(
+        FlatbootError, match=r"change-a.patch of the group first does not apply: mm/a.c hunk 1"
+    ):
         series.make_tree(sources.resolve(str(kernel_tree)), tmp_path / "work")
     assert sorted(tmp_path.iterdir()) == before
 
@@ -232,6 +264,28 @@ def test_mail_series_applies_to_the_base(
     assert git(work, "log", "-1", "--format=%an") == "Bob Builder\n"
 
 
+def test_series_of_a_group_leaves_out_what_it_needs(
+    work: Path,
+    checkout: Path,
+    kernel_tree: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(checkpatch, "check", lambda *_: [])
+    write(work, {"mm/third.c": "third\n"})
+    commit(work, "mm: a third thing\n\nTopic: second/third")
+    series.refresh(work)
+    source = sources.resolve(str(kernel_tree))
+    written = {
+        group: [path.name for path in series.write_series(source, tmp_path, group=group).patches]
+        for group in ("first", "second")
+    }
+    assert written == {
+        "first": ["0001-mm-change-a.patch", "0002-mm-change-b-and-a-again.patch"],
+        "second": ["0001-mm-a-third-thing.patch"],
+    }
+
+
 def test_series_needs_somebody_to_sign_it(
     checkout: Path, kernel_tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -248,18 +302,18 @@ def test_series_needs_somebody_to_sign_it(
         ("[topics]\n", "mm/new.c belongs to no topic"),
         ('[topics]\nchange-a = ["mm/new.c", "mm/gone.c"]\n', "mm/gone.c is not in overlay/"),
         ('[topics]\nchange-a = ["mm/new.c", "mm/new.c"]\n', "mm/new.c belongs to two topics"),
-        ('[topics]\nother = ["mm/new.c"]\n', r"topic other has no patch in 7\.3"),
+        ('[topics]\nother = ["mm/new.c"]\n', r"topic other has no patch for 7\.3"),
     ],
 )
 def test_overlay_table_must_be_right(checkout: Path, table: str, complaint: str) -> None:
-    (checkout / "kernel/overlay.toml").write_text(table)
+    (checkout / "kernel/first/overlay.toml").write_text(table)
     with pytest.raises(FlatbootError, match=complaint):
-        topics.read(checkout / "kernel/hooks/7.3")
+        topics.read(groups.every(), "7.3")
 
 
 def test_patch_without_a_subject_is_refused() -> None:
     with pytest.raises(FlatbootError, match=r"x\.patch must have a Subject line"):
-        topics.parse("x", "diff --git a/a b/a\n", [])
+        topics.parse("first", "x", "diff --git a/a b/a\n", [])
 
 
 def test_patch_as_git_writes_it_is_read() -> None:
@@ -268,12 +322,12 @@ def test_patch_as_git_writes_it_is_read() -> None:
         "Subject: [PATCH v2 3/7] mm: a subject that\n goes on\n\nBody.\n---\n mm/a.c | 2 +-\n\n"
         "diff --git a/mm/a.c b/mm/a.c\n"
     )
-    topic = topics.parse("x", text, ["b", "a"])
+    topic = topics.parse("first", "x", text, ["b", "a"])
     assert topic.subject == "mm: a subject that goes on"
     assert (topic.author, topic.body) == ("A <a@b>", "Body.")
     assert topic.diff == "diff --git a/mm/a.c b/mm/a.c\n"
     assert topic.overlay == ("a", "b")
-    assert topics.parse("x", topic.format(), topic.overlay) == topic
+    assert topics.parse("first", "x", topic.format(), topic.overlay) == topic
 
 
 def test_tree_of_a_folder_leaves_out_its_repository_and_objects(

@@ -23,7 +23,7 @@ def test_tarball_is_unpacked_once(
     tree = source.directory()
     assert (tree / "mm/a.c").read_text() == (kernel_tree / "mm/a.c").read_text()
     assert source.version() == "7.3.4"
-    assert source.hooks().name == "7.3"
+    assert source.base() == "7.3"
     tarball.rename(tmp_path / f"moved.{suffix}")
     assert sources.resolve(str(tmp_path / f"moved.{suffix}")).directory() == tree
 
@@ -86,4 +86,4 @@ def test_hooks_of_another_version(checkout: Path, kernel_tree: Path) -> None:
     makefile.write_text(makefile.read_text().replace("PATCHLEVEL = 3", "PATCHLEVEL = 5"))
     source = sources.resolve(str(kernel_tree))
     with pytest.raises(UsageError, match=r"is Linux 7\.5\.4, for which there are no hooks"):
-        source.hooks()
+        source.base()

@@ -1,0 +1,102 @@
+"""Groups: what is taken with what, what is refused, and that their files say what is so."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from fakes import GROUP, write
+
+from flatboot.common.errors import FlatbootError, UsageError
+from flatboot.kernel import build, groups
+
+_PARAMETER = re.compile(r'^(?:early_param|__setup)\("([^"=]+)=?", ', re.MULTILINE)
+
+
+def taken(*wanted: str) -> list[str]:
+    return [group.name for group in groups.chosen("7.3", wanted)]
+
+
+def test_what_is_needed_is_taken_in_order(checkout: Path) -> None:
+    assert taken() == taken("second") == taken("second", "first") == ["first", "second"]
+    assert taken("first") == ["first"]
+
+
+def test_unknown_group_lists_what_there_is(checkout: Path) -> None:
+    with pytest.raises(UsageError, match="unknown group 'third': choose of first, second"):
+        groups.chosen("7.3", ["first", "third"])
+
+
+def test_base_that_lacks_a_group(checkout: Path) -> None:
+    (checkout / "kernel/second/hooks/7.3/series").unlink()
+    assert taken() == ["first"]
+    with pytest.raises(UsageError, match=r"group second has no patches for 7\.3, which has first"):
+        groups.chosen("7.3", ["second"])
+
+
+def test_base_that_lacks_what_is_needed(checkout: Path) -> None:
+    (checkout / "kernel/first/hooks/7.3/series").unlink()
+    with pytest.raises(UsageError, match=r"group first has no patches for 7\.3, which has second"):
+        groups.chosen("7.3", ["second"])
+
+
+def test_need_that_was_left_out_by_hand(checkout: Path) -> None:
+    (checkout / "kernel/groups.toml").write_text('groups = ["second"]\n')
+    with pytest.raises(FlatbootError, match="needs first, which does not come before second"):
+        groups.every()
+
+
+def test_group_that_is_listed_and_not_there(checkout: Path) -> None:
+    (checkout / "kernel/groups.toml").write_text('groups = ["first", "third"]\n')
+    with pytest.raises(FlatbootError, match=r"lists third, but there is no .*/group\.toml"):
+        groups.every()
+
+
+def test_some_groups_make_another_kernel(checkout: Path, kernel_tree: Path) -> None:
+    write(
+        checkout / "kernel/second",
+        {"overlay/mm/second.c": "second\n", "options.config": "CONFIG_SECOND=y\n"},
+    )
+    both = build.kernel(str(kernel_tree), "flatboot", "bench")
+    one = build.kernel(str(kernel_tree), "flatboot", "bench", named=["first"])
+    assert "second\n" in both.vmlinux.read_text()
+    assert "second\n" not in one.vmlinux.read_text()
+    assert "SECOND" not in one.dotconfig.read_text()
+    assert build.kernel(str(kernel_tree), "flatboot", "bench", named=["second"]) == both
+    assert build.kernel(str(kernel_tree), "flatboot", "bench") == both
+    with pytest.raises(UsageError, match="the stock flavour has no groups"):
+        build.kernel(str(kernel_tree), "stock", "bench", named=["first"])
+
+
+def test_tree_to_which_one_group_applies_and_another_does_not(
+    checkout: Path, kernel_tree: Path
+) -> None:
+    patch = (
+        "Subject: mm: change b\n\n---\ndiff --git a/mm/b.c b/mm/b.c\n--- a/mm/b.c\n"
+        "+++ b/mm/b.c\n@@ -1 +1 @@\n-not what it is\n+c\n"
+    )
+    write(
+        checkout / "kernel",
+        {
+            "groups.toml": 'groups = ["first", "second", "third"]\n',
+            "third/group.toml": GROUP.format("what stands alone", ""),
+            "third/hooks/7.3/series": "change-b.patch\n",
+            "third/hooks/7.3/change-b.patch": patch,
+        },
+    )
+    with pytest.raises(FlatbootError) as caught:
+        build.kernel(str(kernel_tree), "flatboot", "bench")
+    assert str(caught.value) == (
+        "hook 7.3/change-b.patch of the group third does not apply: mm/b.c hunk 1; write the hook"
+        " anew for this tree, or take others with --groups first,second"
+    )
+    build.kernel(str(kernel_tree), "flatboot", "bench", named=["second"])
+
+
+@pytest.mark.parametrize("group", groups.every(), ids=lambda group: group.name)
+def test_parameters_are_those_of_the_code(group: groups.Group) -> None:
+    """Those of files that are there for tests alone are left out."""
+    files = [path for path in group.overlay.rglob("*.c") if not path.stem.endswith("_test")]
+    found = {name for path in files for name in _PARAMETER.findall(path.read_text())}
+    assert set(group.parameters) == found
