@@ -1,0 +1,32 @@
+"""Each group of the kernel part with nothing but what it needs: it applies, builds and boots."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from guests import BASE, Guests, asked
+
+from flatboot.kernel import groups, layer, sources
+from flatboot.kernel.build import KernelName
+from flatboot.kernel.groups import Group
+
+GROUPS = pytest.mark.parametrize("group", groups.every(), ids=lambda group: group.name)
+
+
+@GROUPS
+def test_a_group_applies(group: Group) -> None:
+    taken = groups.chosen(BASE, [group.name])
+    tree = sources.resolve(BASE).directory()
+    layer.make(tree, layer.patches(taken, BASE), layer.overlay(taken))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("config", ["bench", "debug"])
+@GROUPS
+def test_a_group_builds_and_boots(guests: Guests, group: Group, config: str) -> None:
+    ask = asked("flatboot", "1G", cpus=2, nodes=2, config=config, clock="wall")
+    kernel = KernelName("flatboot", config, groups=(group.name,))
+    record = guests(dataclasses.replace(ask, kernel=kernel))
+    assert record.kernel.flavour == "flatboot"
