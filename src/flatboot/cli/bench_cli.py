@@ -39,7 +39,7 @@ class Entry:
 
     @property
     def shown(self) -> bool:
-        """Whether README or docs show it."""
+        """Whether README, docs or a cover letter show it."""
         return not self.file.endswith(".toml")
 
 
@@ -55,7 +55,7 @@ def bench(
         str | None, typer.Option("-k", help="Only this one of bench/tables.toml.")
     ] = None,
 ) -> None:
-    """Remake the tables and plots that README and docs show, and say which changed."""
+    """Remake the tables and plots of README, docs and cover letters, and say which changed."""
     root = paths.repo()
     entries = _entries(root / "bench" / "tables.toml")
     if name is not None and name not in entries:
@@ -103,7 +103,8 @@ def _places(root: Path, entries: dict[str, Entry]) -> dict[str, list[Place]]:
         FlatbootError: it stands nowhere, or a mark names none.
     """
     found: dict[str, list[Place]] = {name: [] for name in entries}
-    for path in (root / "README.md", *sorted((root / "docs").glob("*.md"))):
+    letters = sorted((root / "kernel").glob("*/COVER.md"))
+    for path in (root / "README.md", *sorted((root / "docs").glob("*.md")), *letters):
         for place in published.places(path):
             if place.name not in found:
                 raise FlatbootError(

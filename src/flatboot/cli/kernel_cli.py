@@ -150,9 +150,8 @@ def series_(
     output: Annotated[Path, typer.Option(help="The folder for the patches.")] = Path("out/series"),
     group: Annotated[
         str | None,
-        typer.Option(help="The patches of this group alone, on top of what it needs."),
+        typer.Option(help="The patches of this group alone, and its cover letter."),
     ] = None,
-    cover: Annotated[bool, typer.Option("--cover", help="Add a cover letter to fill in.")] = False,
     build_each: Annotated[
         bool, typer.Option("--build-each", help="Also build the tree after each patch.")
     ] = False,
@@ -163,7 +162,7 @@ def series_(
     """Write the topics as a series of mailable patches and check each with checkpatch --strict."""
     with disk.full_is_an_error():
         source = sources.resolve(source_name(base, tree))
-        written = series.write_series(source, output, group=group, cover=cover)
+        written = series.write_series(source, output, group=group)
         for patch in written.patches:
             print(patch)
         for report in written.reports:

@@ -14,11 +14,14 @@ from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.common.git import git
 from flatboot.kernel import bases, build, checkpatch, groups, kconfig, layer, make, topics, tree
 from flatboot.kernel.checkpatch import Report
+from flatboot.kernel.groups import Group
 from flatboot.kernel.layer import File
 from flatboot.kernel.sources import Source, kernel_version
 from flatboot.kernel.topics import Topic
 
 BASE_TAG = "base"
+#: Marks of COVER.md around tables, with the line behind them.
+_MARK = re.compile(r"^<!-- .* -->\n\n?", re.MULTILINE)
 _TRAILER = re.compile(r"^Topic: (\S+)\n?", re.MULTILINE)
 _DIFF = (
     "diff-tree",
@@ -240,14 +243,12 @@ class Series:
     reports: list[Report]
 
 
-def write_series(
-    source: Source, output: Path, *, group: str | None = None, cover: bool = False
-) -> Series:
+def write_series(source: Source, output: Path, *, group: str | None = None) -> Series:
     """Write the topics as a mailable git series to the folder *output* and check each patch.
 
     With a *group* the series holds its patches alone, which apply to a tree with those of the
-    groups that it needs. The commits are signed off by git's user in the checkout. Patches of an
-    earlier series in *output* are removed.
+    groups that it needs, and its COVER.md as the cover letter. The commits are signed off by git's
+    user in the checkout. Patches of an earlier series in *output* are removed.
 
     Raises:
         FlatbootError: git has no user, or a hook does not apply.
@@ -271,9 +272,11 @@ def write_series(
             _commit(folder, source, topic, overlay, topic.message)
             if group and topic.group != group:
                 first = git(folder, "rev-parse", "HEAD").strip()
-        options = ["--cover-letter"] if cover else []
-        command = ["format-patch", "--quiet", "--signoff", "--output-directory=.out", *options]
-        git(folder, *command, f"{first}..HEAD")
+        command = ["format-patch", "--quiet", "--signoff", "--output-directory=.out"]
+        if group:
+            git(folder, "config", "branch.main.description", _letter(taken[-1]))
+            command += ["--cover-letter", "--cover-from-description=subject"]
+        git(folder, *command, f"{first}..main")
         output.mkdir(parents=True, exist_ok=True)
         for old in output.glob("[0-9][0-9][0-9][0-9]-*.patch"):
             old.unlink()
@@ -283,6 +286,18 @@ def write_series(
     with progress.step("checkpatch", None):
         reports = checkpatch.check(source.directory(), output.resolve(), checked)
     return Series(patches, reports)
+
+
+def _letter(group: Group) -> str:
+    """Return the cover letter of *group*: its subject, an empty line, and its text.
+
+    Raises:
+        FlatbootError: it has none.
+    """
+    file = group.folder / "COVER.md"
+    if not file.is_file():
+        raise FlatbootError(f"the group {group.name} has no cover letter: write {file}")
+    return _MARK.sub("", file.read_text()).removeprefix("# ")
 
 
 def build_each(

@@ -246,20 +246,19 @@ def test_mail_series_applies_to_the_base(
     monkeypatch.setattr(checkpatch, "check", lambda *_: [])
     output = tmp_path / "mails"
     write(output, {"0007-of-an-earlier-series.patch": "x", "notes": "kept"})
-    written = series.write_series(sources.resolve(str(kernel_tree)), output, cover=True)
+    written = series.write_series(sources.resolve(str(kernel_tree)), output)
     names = [path.name for path in written.patches]
     assert names == [
-        "0000-cover-letter.patch",
         "0001-mm-change-a.patch",
         "0002-mm-change-b-and-a-again.patch",
     ]
     assert sorted(path.name for path in output.iterdir()) == [*names, "notes"]
-    text = written.patches[2].read_text()
+    text = written.patches[1].read_text()
     assert "Signed-off-by: flatboot tests <tests@example.org>" in text
     assert "Topic:" not in text
     tree = git(work, "rev-parse", "HEAD^{tree}")
     git(work, "reset", "-q", "--hard", "base")
-    git(work, "am", "-q", *(str(path) for path in written.patches[1:]))
+    git(work, "am", "-q", *(str(path) for path in written.patches))
     assert git(work, "rev-parse", "HEAD^{tree}") == tree
     assert git(work, "log", "-1", "--format=%an") == "Bob Builder\n"
 
@@ -276,14 +275,19 @@ def test_series_of_a_group_leaves_out_what_it_needs(
     commit(work, "mm: a third thing\n\nTopic: second/third")
     series.refresh(work)
     source = sources.resolve(str(kernel_tree))
-    written = {
-        group: [path.name for path in series.write_series(source, tmp_path, group=group).patches]
-        for group in ("first", "second")
-    }
-    assert written == {
-        "first": ["0001-mm-change-a.patch", "0002-mm-change-b-and-a-again.patch"],
-        "second": ["0001-mm-a-third-thing.patch"],
-    }
+    with pytest.raises(FlatbootError, match=r"second has no cover letter: write .*COVER\.md"):
+        series.write_series(source, tmp_path / "mails", group="second")
+    letter = (
+        "# mm: what is second\n\nWhy.\n\n<!-- bench: x -->\n\nA table.\n\n<!-- end -->\n\nMore.\n"
+    )
+    (checkout / "kernel/second/COVER.md").write_text(letter)
+    written = series.write_series(source, tmp_path / "mails", group="second").patches
+    names = ["0000-cover-letter.patch", "0001-mm-a-third-thing.patch"]
+    assert [path.name for path in written] == names
+    cover = written[0].read_text()
+    assert "Subject: [PATCH 0/1] mm: what is second\n" in cover
+    assert "\n\nWhy.\n\nA table.\n\nMore.\n\n" in cover
+    assert "***" not in cover
 
 
 def test_series_needs_somebody_to_sign_it(
