@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from flatboot.bootlog import bootlog_facts, bootlog_lines, bootlog_phases
+from flatboot.bootlog import bootlog_causes, bootlog_facts, bootlog_lines, bootlog_phases
 from flatboot.bootlog.bootlog_boots import BootLog, NoBoot, choose
-from flatboot.bootlog.bootlog_facts import Facts, SerialConsole
+from flatboot.bootlog.bootlog_causes import SERIAL, Cause
+from flatboot.bootlog.bootlog_facts import Facts, SerialConsole, Stage, Trouble
 from flatboot.bootlog.bootlog_lines import Line
 from flatboot.common import units
 from flatboot.record.record import Call, Phase
@@ -18,6 +19,8 @@ _MOST_GAPS = 5
 _CONTEXT = 2
 #: A drift of the clock below this share of the boot is left alone.
 _DRIFT_SHARE = 0.01
+#: Steps of a clock that are too short to matter.
+_FINE_NS = 1_000_000
 _BEGINNING_NS = 10_000_000_000
 _TOO_LITTLE = (
     "the log ends before the kernel has said anything that tells of its boot: give all of it"
@@ -67,9 +70,13 @@ class Analysis:
         to_user_space: whether it shows the start of user space.
         phases: in order of time, without gaps, adding up to *total*; empty without times.
         gaps: the largest, the largest first.
+        causes: what it waited for, the longest first.
+        troubles: what went wrong, also behind the start of user space; the worst first.
+        stages: the parts of the way to the login, by systemd's own count; [] if it did not say.
         initcalls: in order of time; with ``initcall_debug`` only.
         probes: driver probes, likewise.
         console: the serial console and its cost, if there was one.
+        clock_fault: how far the kernel's clock was wrong, a sentence, or "".
         hidden: sentences on what the log cannot show.
         notes: sentences on what is missing or doubtful.
         messages: how many messages there are.
@@ -85,9 +92,13 @@ class Analysis:
     to_user_space: bool
     phases: list[Phase]
     gaps: list[Gap]
+    causes: list[Cause]
+    troubles: list[Trouble]
+    stages: list[Stage]
     initcalls: list[Call]
     probes: list[Call]
     console: SerialConsole | None
+    clock_fault: str
     hidden: list[str]
     notes: list[str]
     messages: list[Line]
@@ -105,12 +116,12 @@ def analyze(text: str, boot: int | None = None) -> Analysis:
 
 def analyze_lines(lines: Iterable[Line], wanted: int | None = None) -> Analysis:
     """Return what *lines* tell; otherwise as ``analyze``."""
-    boot, boots = choose(lines, wanted)
+    boot, number, boots = choose(lines, wanted)
     facts = bootlog_facts.facts(boot.lines)
     drift = facts.drift_ns if boot.format.clock == "kernel" else 0
     kept, drift_note = _without_drift(boot.lines, drift)
     found = bootlog_phases.find(kept)
-    if not found and not _is_beginning(boot):
+    if not _is_beginning(boot) and not (found and boot.lines[0].at is None):
         raise NoBoot(_no_boot(boot))
     total = bootlog_phases.end(kept, found)
     if not total and boot.format.clock == "kernel":
@@ -118,22 +129,27 @@ def analyze_lines(lines: Iterable[Line], wanted: int | None = None) -> Analysis:
     before = [line for line in kept if (line.at or 0) <= total]
     phases = bootlog_phases.phases(kept, found)
     calls = initcalls(before)
+    console = bootlog_facts.console(before, facts.cmdline) if total else None
     return Analysis(
         format=boot.format.name,
         resolution_ns=boot.format.resolution_ns,
-        boot=wanted or boots,
+        boot=number,
         boots=boots,
         facts=facts,
         total=total,
         from_start=boot.whole_start,
         to_user_space=bootlog_phases.user_space(found),
         phases=phases,
-        gaps=_gaps(before, phases, calls),
+        gaps=_gaps(before, phases, calls, boot.format.resolution_ns),
+        causes=_causes(before, facts, total, boot.format.resolution_ns, console),
+        troubles=bootlog_facts.troubles(boot.lines),
+        stages=bootlog_facts.stages(boot.lines),
         initcalls=calls,
         probes=_probes(before),
-        console=bootlog_facts.console(before, facts.cmdline) if total else None,
+        console=console,
+        clock_fault=drift_note,
         hidden=_hidden(before, facts) if boot.whole_start and total else [],
-        notes=[note for note in [*_notes(boot, kept, found), drift_note] if note],
+        notes=[note for note in _notes(boot, kept, found) if note],
         messages=before,
     )
 
@@ -162,13 +178,33 @@ def _probes(lines: Sequence[Line]) -> list[Call]:
     return calls
 
 
-def _gaps(lines: Sequence[Line], phases: Sequence[Phase], calls: Sequence[Call]) -> list[Gap]:
-    """Return the largest gaps; a line that is printed out of order makes none."""
+def _causes(
+    lines: Sequence[Line], facts: Facts, total: int, step: int, console: SerialConsole | None
+) -> list[Cause]:
+    """Return what the boot waited for; none of it is longer than the boot."""
+    if not total:
+        return []
+    found = bootlog_causes.find(lines, facts, total, step)
+    if console and console.bound:
+        # All that it printed, what it printed late among it, took so long; so did lines alike.
+        found = [item for item in found if item.name not in ("", SERIAL)]
+        what = f"{console.name} prints {console.characters:,} characters at {console.baud} baud"
+        found.append(Cause(SERIAL, what, "likely", "", 0, min(console.most_ns, total), 1, ""))
+    return sorted(found, key=lambda cause: -cause.length)
+
+
+def _gaps(
+    lines: Sequence[Line], phases: Sequence[Phase], calls: Sequence[Call], step: int
+) -> list[Gap]:
+    """Return the largest gaps; a line that is printed out of order makes none.
+
+    A gap that is not longer than the *step* of the clock, in ns, may be none.
+    """
     latest = 0
     sized: list[tuple[int, int]] = []
     for index, line in enumerate(lines):
         at = line.at or 0
-        if index and at > latest:
+        if index and at - latest > (step if step > _FINE_NS else 0):
             sized.append((at - latest, index))
         latest = max(latest, at)
     sized.sort(key=lambda item: -item[0])
@@ -244,6 +280,9 @@ def _notes(
         said.append("the log has no times: boot with printk.time=1 for phases and gaps")
     elif not lines[-1].at:
         said.append("all messages have the same time, so there are no phases and gaps")
+    if boot.format.resolution_ns > _FINE_NS and lines[-1].at:
+        step = units.duration(boot.format.resolution_ns)
+        said.append(f"a gap that is not longer than {step}, a step of the clock, is not shown")
     if not boot.whole_start:
         first = units.duration(lines[0].at or 0)
         said.append(

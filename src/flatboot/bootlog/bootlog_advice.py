@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from flatboot.bootlog.bootlog import Analysis, Gap
+from flatboot.bootlog.bootlog import Analysis
 from flatboot.common import typed
 
 _TABLE = Path(__file__).with_name("advice.toml")
@@ -25,13 +25,11 @@ class AdviceRule:
     origin: str
     text: str
     phase: str = ""
-    gap_after: str = ""
-    gap_before: str = ""
-    shortest_ms: int = 0
+    without_phase: str = ""
+    cause: str = ""
     took: str = ""
     initcall: str = ""
     line: str = ""
-    console: bool = False
     only: str = ""
     unless: str = ""
     arch: str = ""
@@ -51,12 +49,14 @@ class Advice:
         origin: "flatboot", "mainline" or "machine".
         text: why, and what to do.
         gain: ns that it would gain at most, or None if the log does not tell.
+        cause: the name of the cause that it is for, or "".
     """
 
     name: str
     origin: str
     text: str
     gain: int | None
+    cause: str = ""
 
 
 RULES = typed.load(_TABLE, dict[str, tuple[AdviceRule, ...]])["advice"]
@@ -76,8 +76,20 @@ def advise(analysis: Analysis) -> list[Advice]:
             taken.add(function)
             shown = None if gain is None or rule.gains_nothing else round(gain)
             text = rule.text.format(**_words(analysis, function))
-            found.append(Advice(rule.name, rule.origin, text, shown))
-    return sorted(found, key=lambda item: -(item.gain or 0))[:_MOST]
+            advice = Advice(rule.name, rule.origin, text, shown, rule.cause)
+            _add(found, advice, apart=bool(function))
+    # Of what gains as much, ours comes last: it is no answer for whom another kernel is none.
+    return sorted(found, key=lambda item: (-(item.gain or 0), item.origin == "flatboot"))[:_MOST]
+
+
+def _add(found: list[Advice], item: Advice, *, apart: bool) -> None:
+    """Add *item*; what gains in two places is one piece of advice, unless it is kept *apart*."""
+    for index, other in enumerate([] if apart else found):
+        if other.name == item.name and item.gain is not None and other.gain is not None:
+            longer = max(other, item, key=lambda each: each.gain or 0)
+            found[index] = replace(longer, gain=other.gain + item.gain)
+            return
+    found.append(item)
 
 
 def _applies(rule: AdviceRule, analysis: Analysis) -> bool:
@@ -87,6 +99,7 @@ def _applies(rule: AdviceRule, analysis: Analysis) -> bool:
         (not rule.only or bool(re.search(rule.only, facts.cmdline)))
         and not (rule.unless and re.search(rule.unless, facts.cmdline))
         and rule.arch in ("", facts.arch)
+        and not any(phase.name == rule.without_phase for phase in analysis.phases)
         and (not rule.from_version or (bool(version) and version >= _number(rule.from_version)))
         and (not rule.before_version or (bool(version) and version < _number(rule.before_version)))
     )
@@ -101,30 +114,21 @@ def _gains(
         lengths = [phase.length for phase in analysis.phases if phase.name == rule.phase]
         if lengths:
             yield factor * sum(lengths), ""
-    elif rule.gap_after or rule.gap_before:
-        lengths = [gap.length for gap in analysis.gaps if _beside(rule, gap)]
+    elif rule.cause:
+        lengths = [cause.length for cause in analysis.causes if cause.name == rule.cause]
         if lengths:
-            yield factor * sum(lengths), ""
+            yield min(factor * sum(lengths), analysis.total), ""
     elif rule.took:
         texts = (line.text for line in analysis.messages)
         took = [int(match["ms"]) for text in texts if (match := re.match(rule.took, text))]
         if took:
             yield factor * sum(took) * _NS_PER_MS, ""
-    elif rule.console:
-        if analysis.console and analysis.console.bound:
-            yield min(factor * analysis.console.most_ns, analysis.total), ""
     elif rule.initcall:
         for call in analysis.initcalls:
             if call.function not in taken and re.fullmatch(rule.initcall, call.function):
                 yield factor * call.length, call.function
     elif any(re.match(rule.line, line.text) for line in analysis.messages):
         yield None, ""
-
-
-def _beside(rule: AdviceRule, gap: Gap) -> bool:
-    pairs = ((rule.gap_after, gap.before[-1]), (rule.gap_before, gap.after[0]))
-    fits = any(pattern and re.match(pattern, line) for pattern, line in pairs)
-    return fits and gap.length >= rule.shortest_ms * _NS_PER_MS
 
 
 def _shortest(analysis: Analysis) -> int:
@@ -141,11 +145,8 @@ def _factor(rule: AdviceRule, analysis: Analysis) -> float:
 
 
 def _words(analysis: Analysis, function: str) -> dict[str, str]:
-    console = analysis.console
     return {
         "function": function,
-        "characters": f"{console.characters:,}" if console else "",
-        "baud": f"{console.baud}" if console else "",
         "cpus": str(analysis.facts.cpus or ""),
     }
 

@@ -11,9 +11,20 @@ from flatboot.common.errors import FlatbootError, UsageError
 
 #: What a kernel says first of itself.
 BANNER = re.compile(r"Linux version \d")
-_USER_SPACE = re.compile(r"Run \S+ as init process|systemd\[1\]: |Freeing unused kernel")
+_USER_SPACE = re.compile(
+    r"Run \S+ as init process|systemd\[1\]: |Freeing (?:unused kernel|init memory)"
+)
 #: CPUs whose clocks differ print out of order, by less than this.
 _DISORDER_NS = 1_000_000_000
+#: A counter of milliseconds that has 32 bits begins 300 s before it wraps, in kernels that want to
+#: see what comes of that.
+_WRAP_NS = (1 << 32) * 1_000_000
+_BEFORE_WRAP_NS = _WRAP_NS - 301 * 1_000_000_000
+#: Kernel messages by which a log without times and without its start is known.
+_KERNEL = re.compile(
+    r"(?:NET: Registered|Freeing (?:init|unused kernel) memory|io scheduler |TCP: |TCP reno|ACPI: "
+    r"|devtmpfs: |Booting Linux|VFS: Mounted root|usb \d|pci 0000:)"
+)
 _CONFIRM = 3
 #: Bound on what is kept of one boot, in bytes, if a message takes so many beside its text.
 _MOST_BYTES = 48 << 20
@@ -48,10 +59,11 @@ class BootLog:
     overflow: bool = False
 
 
-def choose(lines: Iterable[Line], wanted: int | None = None) -> tuple[BootLog, int]:
-    """Return boot number *wanted* (from 1; the last if None) of *lines*, and how many there are.
+def choose(lines: Iterable[Line], wanted: int | None = None) -> tuple[BootLog, int, int]:
+    """Return boot number *wanted* (from 1) of *lines*, its number, and how many there are.
 
-    Only one boot is kept at a time, and of that a bounded amount.
+    None for *wanted* is the last that has a start, or the last if none has. Only one boot is kept
+    at a time, and of that a bounded amount.
 
     Raises:
         NoBoot: there is none.
@@ -64,8 +76,13 @@ def choose(lines: Iterable[Line], wanted: int | None = None) -> tuple[BootLog, i
     if splitter.count == 0 or splitter.chosen is None:
         if wanted is not None and splitter.count:
             raise UsageError(f"there is no boot {wanted}: the log holds {splitter.count}")
-        raise NoBoot("the log holds no message of a Linux kernel")
-    return splitter.chosen, splitter.count
+        raise NoBoot(
+            "the log has no times and does not begin with the boot: give it from 'Linux version'"
+            " on, and boot with printk.time=1 to see where time goes"
+            if splitter.without_times
+            else "the log holds no message of a Linux kernel"
+        )
+    return splitter.chosen, splitter.number, splitter.count
 
 
 class _Splitter:
@@ -74,6 +91,8 @@ class _Splitter:
         self._start()
         self.count = 0
         self.chosen: BootLog | None = None
+        self.number = 0
+        self.without_times = False
 
     def _start(self) -> None:
         self._boot = BootLog()
@@ -92,7 +111,7 @@ class _Splitter:
         """Take the next line of the log."""
         if line.at is None:
             self._add_plain(line)
-        elif line.boot != self._id and self._boot.lines:
+        elif line.boot and self._id and line.boot != self._id:
             self._next([line])
         elif self._replay is not None:
             self._add_replayed(line)
@@ -166,7 +185,7 @@ class _Splitter:
             if self._sequence is not None and line.sequence > self._sequence + 1:
                 self._boot.missed += line.sequence - self._sequence - 1
             self._sequence = line.sequence
-        self._id = line.boot
+        self._id = line.boot or self._id
         self._latest = max(self._latest, line.at or 0)
         self._bytes += _MESSAGE_BYTES + len(line.text)
         if self._bytes > _MOST_BYTES:
@@ -179,6 +198,7 @@ class _Splitter:
         self._boot.lines.append(line)
 
     def _add_plain(self, line: Line) -> None:
+        self.without_times = self.without_times or bool(_KERNEL.search(line.text))
         if self._boot.lines:
             return  # noise: the messages of this boot have times
         if BANNER.match(line.text):
@@ -200,17 +220,25 @@ class _Splitter:
         boot = self._boot
         if boot.lines:
             boot.format = boot.lines[len(boot.lines) // 2].format
-            if boot.format.clock != "kernel":
+            if boot.format.clock != "kernel" or (boot.lines[0].at or 0) > _BEFORE_WRAP_NS:
                 _count_from_first(boot.lines)
         elif self._plain:
             boot.lines, boot.whole_start = self._plain, True
         else:
             return
         self.count += 1
-        if self._wanted in (None, self.count):
-            self.chosen = boot
+        if self._wanted == self.count or (
+            self._wanted is None
+            and (self.chosen is None or boot.whole_start or not self.chosen.whole_start)
+        ):
+            self.chosen, self.number = boot, self.count
 
 
 def _count_from_first(lines: list[Line]) -> None:
+    """Make times those since the first line; a counter that wrapped goes on."""
     first = lines[0].at or 0
-    lines[:] = [Line(line.text, line.format, (line.at or 0) - first, line.level) for line in lines]
+    wraps = _WRAP_NS if lines[0].format.clock == "kernel" else 0
+    for index, line in enumerate(lines):
+        at = (line.at or 0) - first
+        at += wraps if at < 0 else 0
+        lines[index] = Line(line.text, line.format, at, line.level)

@@ -19,6 +19,11 @@ _AROUND = 17
 _ENABLED = re.compile(
     r"(?:printk: )?(?:legacy |boot)?console \[(?:tty[A-Z]|ttymxc|uart)\w*\] enabled"
 )
+_BANNER, _SMP = re.compile(r"Linux version \d"), re.compile(r"\bSMP\b")
+_STARTED = re.compile(r"systemd\[1\]: Startup finished in ")
+_STAGE = re.compile(r"((?:\d+(?:\.\d+)?(?:us|ms|s|min|h) ?)+) \((\w+)\)")
+_TIME = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s|min|h)")
+_UNITS = {"us": 1e3, "ms": 1e6, "s": 1e9, "min": 60e9, "h": 3600e9}
 _DEFAULT_LEVEL, _QUIET_LEVEL = 7, 4
 _LEVEL_WORDS = {"quiet": _QUIET_LEVEL, "debug": 10, "ignore_loglevel": 16}
 _BOUND_SHARE = 0.6
@@ -27,6 +32,7 @@ _BOUND_SHARE = 0.6
 @dataclass(frozen=True)
 class _FactsFile:
     facts: dict[str, tuple[re.Pattern[str], ...]]
+    errors: dict[str, tuple[re.Pattern[str], ...]]
     arches: dict[str, re.Pattern[str]]
     losses: dict[re.Pattern[str], str]
 
@@ -80,12 +86,53 @@ def facts(lines: Sequence[Line]) -> Facts:
         cmdline=_text(lines, "cmdline"),
         hypervisor=_text(lines, "hypervisor"),
         memory_bytes=None if memory is None else memory * 1024,
-        cpus=_number(lines, "cpus"),
+        cpus=_cpus(lines),
         nodes=_number(lines, "nodes"),
         hidden_ns=_number(lines, "hidden_ns"),
         drift_ns=_number(lines, "drift_ns") or 0,
         before_kernel=_text(lines, "before_kernel"),
     )
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """An error of the kernel: what went wrong, when first (ns), how often, and the first line."""
+
+    what: str
+    at: int
+    times: int
+    line: str
+
+
+def troubles(lines: Sequence[Line]) -> list[Trouble]:
+    """Return what went wrong, the worst kind first."""
+    found = []
+    for what, patterns in _TABLE.errors.items():
+        hits = [[line for line in lines if pattern.match(line.text)] for pattern in patterns]
+        if any(hits):
+            first = min((line for some in hits for line in some), key=lambda line: line.at or 0)
+            times = len(next(some for some in hits if some))
+            found.append(Trouble(what, first.at or 0, times, first.text))
+    return found
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of the way to the login as systemd counted it: its name, and ns."""
+
+    name: str
+    length: int
+
+
+def stages(lines: Sequence[Line]) -> list[Stage]:
+    """Return the parts that systemd names when it is done; none where the log does not say."""
+    said = next((line.text for line in reversed(lines) if _STARTED.match(line.text)), "")
+    return [
+        Stage(
+            name, round(sum(float(count) * _UNITS[unit] for count, unit in _TIME.findall(length)))
+        )
+        for length, name in _STAGE.findall(said)
+    ]
 
 
 def losses(lines: Sequence[Line]) -> list[str]:
@@ -151,13 +198,19 @@ def _text(lines: Sequence[Line], name: str) -> str:
     for pattern in _TABLE.facts[name]:
         for line in lines:
             if match := pattern.match(line.text):
-                return match[1].strip()
+                return next(group for group in match.groups() if group is not None).strip()
     return ""
 
 
 def _number(lines: Sequence[Line], name: str) -> int | None:
     text = _text(lines, name)
     return int(text) if text else None
+
+
+def _cpus(lines: Sequence[Line]) -> int | None:
+    """Return the number of CPUs; a kernel that is not built for several has one."""
+    banner = next((line.text for line in lines if _BANNER.match(line.text)), "")
+    return _number(lines, "cpus") or (1 if banner and not _SMP.search(banner) else None)
 
 
 def _arch(lines: Sequence[Line]) -> str:

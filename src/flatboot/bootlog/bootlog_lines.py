@@ -9,7 +9,9 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from flatboot.bootlog.bootlog_records import Records
 from flatboot.common import typed
 
 _TABLE = Path(__file__).with_name("bootlog_formats.toml")
@@ -25,6 +27,8 @@ _TERMINAL = re.compile(
 _STAMP = re.compile(r"(?:<\d+>|^[a-z]+ *:[a-z]+ *: )?\[ *\d+\.\d{6}(?: <[^>]*>)?\]")
 #: What a syslog puts before a message that has a stamp of the kernel.
 _SYSLOG = re.compile(r"^[^\[]*? kernel(?:\[\d+\])?: (?=\[ *\d+\.\d{6}\])")
+#: What a line of JSON that holds a message begins with.
+_JSON = ('{"', "[{", "{ ")
 _ESCAPE = re.compile(r"\\x([0-9a-f]{2})")
 
 
@@ -64,6 +68,8 @@ class Line:
 FORMATS = typed.load(_TABLE, dict[str, tuple[Format, ...]])["formats"]
 KMSG, PLAIN = FORMATS[0], FORMATS[-1]
 JOURNAL = Format("journalctl -o json", re.compile(r"\{"), "kernel", 1000)
+FIELDS = Format("journalctl -o export or verbose", re.compile("__CURSOR"), "kernel", 1000)
+DMESG_JSON = Format("dmesg --json", re.compile(r"\{"), "kernel", 1000)
 #: Forms whose lines hold a stamp like ``[    0.123456]``, which may stand anywhere in a torn line.
 _STAMPED = [item for item in FORMATS if "(?P<seconds>" in item.pattern.pattern]
 _OTHERS = [item for item in FORMATS if item not in (KMSG, PLAIN, *_STAMPED)]
@@ -93,10 +99,13 @@ def parse(texts: Iterable[str]) -> Iterator[Line]:
     """
     last = 0
     records = False
+    spread = Records()
     for raw in texts:
         text = raw if raw.isprintable() else _TERMINAL.sub("", raw)
-        if text[:1] == "{" and (line := _journal(text)):
-            yield line
+        if text[:2] in _JSON and (entries := _entries(text)):
+            yield from entries
+        elif spread.add(text):
+            yield from filter(None, (_of_fields(entry, FIELDS) for entry in spread.taken()))
         elif text[:1].isdigit() and (match := KMSG.pattern.match(text)):
             records = True
             yield _line(KMSG, match, 0)
@@ -107,6 +116,7 @@ def parse(texts: Iterable[str]) -> Iterator[Line]:
                 line = _other(part, last)
                 last = line.at or 0 if line.format.clock == "steps" else last
                 yield line
+    yield from filter(None, (_of_fields(entry, FIELDS) for entry in spread.end()))
 
 
 def _torn(text: str) -> list[str]:
@@ -149,12 +159,15 @@ def _at(groups: dict[str, str | None], last: int, item: Format) -> int | None:
     if item.clock == "kernel":
         seconds = int(groups.get("seconds") or 0)
         return seconds * 1_000_000_000 + int(groups["micros"] or 0) * 1000
-    month = groups["month"] or ""
+    fraction = int((groups.get("fraction") or "0").ljust(6, "0")) * 1000
+    if epoch := groups.get("epoch"):
+        return int(epoch) * 1_000_000_000 + fraction
+    month = groups.get("month") or "1"
     try:
         moment = datetime.datetime(
             year=int(groups.get("year") or 2000),
             month=int(month) if month.isdigit() else _MONTHS.index(month.lower()) + 1,
-            day=int(groups["day"] or 0),
+            day=int(groups.get("day") or 1),
             hour=int(groups["hour"] or 0),
             minute=int(groups["minute"] or 0),
             second=int(groups["second"] or 0),
@@ -162,17 +175,41 @@ def _at(groups: dict[str, str | None], last: int, item: Format) -> int | None:
         )
     except ValueError:
         return None
-    return int(moment.timestamp()) * 1_000_000_000 + int(groups.get("fraction") or 0) * 1000
+    return int(moment.timestamp()) * 1_000_000_000 + fraction
 
 
-def _journal(text: str) -> Line | None:
-    """Return the message that a line of ``journalctl -o json`` holds."""
+def _entries(text: str) -> list[Line]:
+    """Return the messages that a line of JSON holds: an object, one of a list, or all of it."""
+    text = text.strip().rstrip(",")
+    if text.startswith("[{") and not text.endswith("]"):
+        text = text[1:]
+    elif text.endswith("}]") and not text.startswith("["):
+        text = text[:-1]
     try:
         entry = json.loads(text)
     except ValueError:
-        return None
-    if not isinstance(entry, dict) or "MESSAGE" not in entry:
-        return None
+        return []
+    entries = entry if isinstance(entry, list) else [entry]
+    found = (_of_fields(item, JOURNAL) for item in entries if isinstance(item, dict))
+    return [line for line in found if line]
+
+
+def _of_fields(entry: dict[str, Any], item: Format) -> Line | None:
+    """Return the message that fields hold: those of dmesg, or of the journal in the form *item*."""
+    if "msg" in entry:
+        return _of_dmesg(entry)
+    return _of_journal(entry, item) if "MESSAGE" in entry else None
+
+
+def _of_dmesg(entry: dict[str, Any]) -> Line:
+    try:
+        at, level = round(float(_last(entry["time"])) * 1e9), int(_last(entry["pri"])) & 7
+    except (KeyError, ValueError, OverflowError):
+        at, level = None, None
+    return Line(_last(entry["msg"])[:_LONGEST_TEXT], DMESG_JSON, at, level)
+
+
+def _of_journal(entry: dict[str, Any], item: Format) -> Line | None:
     message = entry["MESSAGE"]
     if message is None:  # it was too long for the journal's writer
         return None
@@ -182,9 +219,12 @@ def _journal(text: str) -> Line | None:
         entry.get("__MONOTONIC_TIMESTAMP")
     )
     priority = _last(entry.get("PRIORITY"))
+    who = ""
+    if _last(entry.get("_TRANSPORT")) not in ("kernel", ""):
+        who = f"{_last(entry.get('SYSLOG_IDENTIFIER'))}[{_last(entry.get('_PID'))}]: "
     return Line(
-        str(_last(message))[:_LONGEST_TEXT],
-        JOURNAL,
+        f"{who}{_last(message)}"[:_LONGEST_TEXT],
+        item,
         int(micros) * 1000 if micros.isdecimal() else None,
         int(priority) & 7 if priority.isdecimal() else None,
         boot=_last(entry.get("_BOOT_ID")),

@@ -19,7 +19,7 @@ _TABLE = Path(__file__).with_name("bootlog_marks.toml")
 _NS_PER_MS = 1_000_000
 #: The kernel counts how long a phase lasted in ticks, of at most this.
 _TICK_NS = 10 * _NS_PER_MS
-_LAST_SIGN = re.compile(r"Freeing unused kernel|Write protecting the kernel")
+_LAST_SIGN = re.compile(r"Freeing (?:unused kernel|init memory)|Write protecting the kernel")
 
 
 @dataclass(frozen=True)

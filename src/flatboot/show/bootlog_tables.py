@@ -12,6 +12,7 @@ from rich.text import Text
 
 from flatboot.bootlog.bootlog import Analysis, Gap
 from flatboot.bootlog.bootlog_advice import Advice
+from flatboot.bootlog.bootlog_facts import Stage
 from flatboot.common import units
 from flatboot.record import callbacks
 from flatboot.record.callbacks import Callback
@@ -20,13 +21,24 @@ from flatboot.record.record import Call
 
 _BAR_WIDTH = 30
 _SLOWEST = 10
+_MOST_CAUSES = 10
+#: A known cause leads if it takes this share of the longest gap.
+_LEADS = 0.9
+#: The parts behind the kernel, by systemd's names.
+_AFTER_KERNEL = {"initrd": "initramfs", "userspace": "user space"}
 
 
 def report(analysis: Analysis, advice: Sequence[Advice]) -> Iterator[RenderableType]:
-    """Yield what is to be printed, in its order: the largest gap is the first."""
-    if analysis.gaps:
-        yield _headline(analysis)
+    """Yield what is to be printed, in its order: the cause and the remedy are the first."""
+    yield from _errors(analysis)
+    head = _headline(analysis, advice)
+    if head is not None:
+        yield head
+    if analysis.clock_fault:
+        yield Text(f"The clock: {analysis.clock_fault}\n", style="yellow")
     yield _summary(analysis)
+    if len(analysis.causes) > 1 or (analysis.causes and not _leads(analysis)):
+        yield _cause_table(analysis)
     if analysis.phases:
         yield _phase_table(analysis)
     if len(analysis.gaps) > 1:
@@ -62,11 +74,93 @@ def callback_table(calls: Sequence[Callback], unit: str) -> Table:
     return table
 
 
-def _headline(analysis: Analysis) -> Text:
+def _errors(analysis: Analysis) -> Iterator[Text]:
+    """Yield what went wrong."""
+    for trouble in analysis.troubles:
+        often = "once" if trouble.times == 1 else f"{trouble.times} times"
+        when = f" at {units.duration(trouble.at)}" if trouble.at else ""
+        text = Text(f"{trouble.what[0].upper()}{trouble.what[1:]}{when}, {often}:", "bold red")
+        text.append(f" {trouble.line}\n", "not bold default")
+        yield text
+
+
+def _leads(analysis: Analysis) -> bool:
+    """Return whether a known cause is what matters most: no gap is much longer."""
+    largest = analysis.gaps[0].length if analysis.gaps else 0
+    return bool(analysis.causes) and analysis.causes[0].length >= _LEADS * largest
+
+
+def _headline(analysis: Analysis, advice: Sequence[Advice]) -> Text | None:
+    """Return what took longest, why, and what to do; None where nothing stands out."""
+    after = [stage for stage in analysis.stages if stage.name in _AFTER_KERNEL]
+    if sum(stage.length for stage in after) > analysis.total > 0:
+        return _stage_headline(analysis, after)
+    if _leads(analysis):
+        return _cause_headline(analysis, advice)
+    return _gap_headline(analysis) if analysis.gaps else None
+
+
+def _stage_headline(analysis: Analysis, after: Sequence[Stage]) -> Text:
+    whole = sum(stage.length for stage in analysis.stages)
+    longest = max(after, key=lambda stage: stage.length)
+    text = Text(units.duration(longest.length), style="bold")
+    text.append(
+        f" of {units.duration(whole)} pass in the {_AFTER_KERNEL[longest.name]}, by systemd's own"
+        f" count; the kernel's part is {units.duration(analysis.total)}.\n",
+        "not bold",
+    )
+    text.append("Do: systemd-analyze blame and critical-chain name what took it.\n", "not bold")
+    return text
+
+
+def _cause_headline(analysis: Analysis, advice: Sequence[Advice]) -> Text:
+    cause = analysis.causes[0]
+    text = Text(units.duration(cause.length), style="bold")
+    likely = "likely " if cause.sure == "likely" else ""
+    where = f", {cause.devices} devices in turn" if cause.devices > 1 and cause.name else ""
+    text.append(
+        f" ({_share(cause.length, analysis.total)} of {_whole(analysis)}):"
+        f" {likely}{cause.what}{where}.\n",
+        "not bold",
+    )
+    if cause.like:
+        text.append(f"It may also be {cause.like}.\n", "not bold")
+    if cause.line:
+        text.append("Until: ", "not bold dim")
+        text.append(f"{cause.line}\n", "not bold")
+    remedies = [item for item in advice if cause.name and item.cause == cause.name]
+    if remedies:
+        # Another kernel is the last thing to try.
+        remedy = min(remedies, key=lambda item: item.origin == "flatboot")
+        text.append("Do: ", "bold")
+        text.append(f"{remedy.name}\n", "not bold")
+    return text
+
+
+def _cause_table(analysis: Analysis) -> Table:
+    table = Table(title="What the boot waited for", title_justify="left")
+    table.add_column("what", overflow="fold")
+    table.add_column("begins", justify="right")
+    table.add_column("takes", justify="right")
+    table.add_column("sure")
+    for cause in analysis.causes[:_MOST_CAUSES]:
+        what = cause.what if cause.name else f"{cause.what}: {cause.line}"
+        length = units.duration(cause.length)
+        table.add_row(Text(what), units.duration(cause.start), length, cause.sure)
+    return table
+
+
+def _whole(analysis: Analysis) -> str:
+    """Return what the total is: the boot as far as the kernel goes, where more is known."""
+    return "the kernel's part" if analysis.stages else "the boot"
+
+
+def _gap_headline(analysis: Analysis) -> Text:
     gap = analysis.gaps[0]
     text = Text(f"{units.duration(gap.length)}", style="bold")
     text.append(
-        f" ({gap.length / analysis.total:.1%} of the boot) pass between two lines", "not bold"
+        f" ({gap.length / analysis.total:.1%} of {_whole(analysis)}) pass between two lines",
+        "not bold",
     )
     text.append(f"{_where(gap)}:\n", "not bold")
     for index, line in enumerate(gap.before):

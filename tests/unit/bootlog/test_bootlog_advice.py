@@ -22,22 +22,22 @@ def advice(name: str, *changes: tuple[str, str]) -> dict[str, Advice]:
 
 
 def test_the_published_gap_is_the_first_advice() -> None:
-    first, second, *_ = advice("published-5.8.log").values()
-    assert first.name == "a kernel that keeps the deferral"
-    assert "5.11" in first.text
-    assert "deferred_init=lazy" in second.name
-    assert first.gain == second.gain == 2_001_575_000
+    found = advice("published-5.8.log")
+    kept, lazy = found["a kernel that keeps the deferral"], found["deferred_init=lazy"]
+    assert "5.11" in kept.text
+    assert (kept.gain, lazy.gain) == (2_180_364_000, 2_180_364_000 + 991_000_000)
+    assert list(found)[:2] == [lazy.name, kept.name]
     assert "a kernel that keeps the deferral" not in advice("published-5.7.log")
 
 
 def test_a_kernel_of_another_version_has_not_that_fault() -> None:
     found = advice("published-5.8.log", ("Linux version 5.8.0", "Linux version 5.11.0"))
     assert "a kernel that keeps the deferral" not in found
-    assert next(iter(found)).startswith("CONFIG_DEFERRED_STRUCT_PAGE_INIT")
+    assert "CONFIG_DEFERRED_STRUCT_PAGE_INIT=y" not in found  # it is on: the kernel waits
 
 
 def test_waiting_for_the_memory_map() -> None:
-    assert advice("dmesg.log")["deferred_init=lazy"].gain == 2_390_000_000
+    assert advice("dmesg.log")["deferred_init=lazy"].gain == 2_390_000_000 + 381_086_000
     lazy = advice("dmesg.log", ("crashkernel=512M", "deferred_init=lazy"))
     assert "deferred_init=lazy" not in lazy
 
@@ -67,7 +67,6 @@ def test_serial_console_and_huge_pages() -> None:
     console = found["quiet, or a higher rate in console="]
     assert console.gain is not None
     assert 2 * S < console.gain < 2.2 * S
-    assert "at 9600 baud" in console.text
     assert "quiet, or a higher rate in console=" not in advice("4.19-arm64.log")
 
 
@@ -114,7 +113,6 @@ def test_largest_gain_first_and_no_gain_over_the_boot() -> None:
 
 def test_each_rule_looks_at_one_thing() -> None:
     for rule in RULES:
-        looks = [rule.phase, rule.took, rule.initcall, rule.line, rule.console]
-        looks.append(rule.gap_after or rule.gap_before)
+        looks = [rule.phase, rule.took, rule.initcall, rule.line, rule.cause]
         assert sum(bool(look) for look in looks) == 1, rule.name
         assert rule.origin in ("flatboot", "mainline", "machine")
