@@ -189,7 +189,7 @@ def _causes(
         # All that it printed, what it printed late among it, took so long; so did lines alike.
         found = [item for item in found if item.name not in ("", SERIAL)]
         what = f"{console.name} prints {console.characters:,} characters at {console.baud} baud"
-        found.append(Cause(SERIAL, what, "likely", "", 0, min(console.most_ns, total), 1, ""))
+        found.append(Cause(SERIAL, what, "likely", "", 0, min(console.most_ns, total), 1, "", ""))
     return sorted(found, key=lambda cause: -cause.length)
 
 

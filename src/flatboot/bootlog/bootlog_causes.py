@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -65,7 +65,8 @@ class Cause:
         start: when it began first, in ns.
         length: how long all of it took, in ns.
         devices: how many waited.
-        line: the line that ended it first.
+        after: the line behind which the longest of it begins, or "".
+        until: the line that ends it, or "".
     """
 
     name: str
@@ -75,7 +76,22 @@ class Cause:
     start: int
     length: int
     devices: int
-    line: str
+    after: str
+    until: str
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A time between two lines, in ns."""
+
+    start: int
+    stop: int
+    after: str
+    until: str
+
+    @property
+    def length(self) -> int:
+        return self.stop - self.start
 
 
 RULES = typed.load(Path(__file__).with_name("causes.toml"), dict[str, tuple[CauseRule, ...]])[
@@ -103,86 +119,80 @@ def find(lines: Sequence[Line], facts: Facts, total: int, resolution_ns: int) ->
         if rule.only and not re.search(rule.only, facts.cmdline):
             continue
         pieces = [piece for span in rule.spans for piece in _pieces(span, lines)]
-        pieces = _unclaimed(
-            [p for p in pieces if p[1] - p[0] >= rule.least_ms * _NS_PER_MS], claimed
-        )
-        if not pieces or sum(stop - start for start, stop, _ in pieces) <= least:
-            continue
-        found.append(_cause(rule, pieces))
+        long_enough = [piece for piece in pieces if piece.length >= rule.least_ms * _NS_PER_MS]
+        own = _unclaimed(long_enough, claimed)
+        if sum(piece.length for piece in own) > least:
+            found.append(_cause(rule, own))
     alike = [cause for cause in _alike(lines, claimed) if cause.length > least]
     return sorted([*found, *alike], key=lambda cause: -cause.length)
 
 
-def _cause(rule: CauseRule, pieces: Sequence[tuple[int, int, str]]) -> Cause:
-    names = {match[1] for *_, line in pieces if rule.each and (match := re.match(rule.each, line))}
+def _cause(rule: CauseRule, pieces: Sequence[_Piece]) -> Cause:
+    ends = [piece.until for piece in pieces]
+    names = {match[1] for line in ends if rule.each and (match := re.match(rule.each, line))}
+    longest = max(pieces, key=lambda piece: piece.length)
     return Cause(
         name=rule.name,
         what=rule.what,
         sure=rule.sure,
         like=rule.like,
-        start=min(start for start, _, _ in pieces),
-        length=sum(stop - start for start, stop, _ in pieces),
+        start=min(piece.start for piece in pieces),
+        length=sum(piece.length for piece in pieces),
         devices=max(len(names), 1),
-        line=pieces[0][2],
+        after=longest.after,
+        until=longest.until,
     )
 
 
-def _pieces(span: Span, lines: Sequence[Line]) -> list[tuple[int, int, str]]:
-    """Return where *span* lies: its beginning and end, in ns, and the line that ends it."""
+def _pieces(span: Span, lines: Sequence[Line]) -> list[_Piece]:
+    """Return where *span* lies."""
     begins, ends = (
         re.compile(pattern) if pattern else None for pattern in (span.begins, span.ends)
     )
     found = []
-    opened: int | None = None
-    for index, line in enumerate(lines):
+    opened: Line | None = None
+    before: Line | None = None
+    for line in lines:
         if begins is None:
-            if index and ends is not None and ends.match(line.text):
-                found.append((lines[index - 1].at or 0, line.at or 0, line.text))
+            if before is not None and ends is not None and ends.match(line.text):
+                found.append(_between(before, line))
         elif opened is not None and (ends is None or ends.match(line.text)):
-            found.append((opened, line.at or 0, line.text))
+            found.append(_between(opened, line))
             opened = None
         if begins is not None and opened is None and begins.match(line.text):
-            opened = line.at or 0
-    return [piece for piece in found if piece[1] > piece[0]]
+            opened = line
+        before = line
+    return [piece for piece in found if piece.length > 0]
 
 
-def _unclaimed(
-    pieces: Sequence[tuple[int, int, str]], claimed: list[tuple[int, int]]
-) -> list[tuple[int, int, str]]:
+def _between(first: Line, last: Line) -> _Piece:
+    return _Piece(first.at or 0, last.at or 0, first.text, last.text)
+
+
+def _unclaimed(pieces: Sequence[_Piece], claimed: list[tuple[int, int]]) -> list[_Piece]:
     """Return those of *pieces* that no other cause has, and claim them."""
     free = []
-    for start, stop, line in pieces:
-        if all(stop <= other or start >= end for other, end in claimed):
-            free.append((start, stop, line))
-            claimed.append((start, stop))
+    for piece in pieces:
+        if all(piece.stop <= start or piece.start >= stop for start, stop in claimed):
+            free.append(piece)
+            claimed.append((piece.start, piece.stop))
     return free
 
 
 def _alike(lines: Sequence[Line], claimed: Sequence[tuple[int, int]]) -> list[Cause]:
     """Return waits that end in lines of one shape and are equally long, added up."""
-    groups: dict[str, list[tuple[int, int, str]]] = {}
+    groups: dict[str, list[_Piece]] = {}
     for before, line in itertools.pairwise(lines):
-        start, stop = before.at or 0, line.at or 0
-        if stop - start >= _ALIKE_NS and all(stop <= at or start >= end for at, end in claimed):
-            shape = _NUMBERS.sub("#", line.text)
-            groups.setdefault(shape, []).append((start, stop, line.text))
+        piece = _between(before, line)
+        if piece.length >= _ALIKE_NS and _unclaimed([piece], list(claimed)):
+            groups.setdefault(_NUMBERS.sub("#", line.text), []).append(piece)
     found = []
     for pieces in groups.values():
-        lengths = [stop - start for start, stop, _ in pieces]
+        lengths = [piece.length for piece in pieces]
         if len(pieces) > 1 and max(lengths) - min(lengths) <= _ALIKE_SHARE * max(lengths):
-            each = units.duration(lengths[0])
-            found.append(
-                Cause(
-                    name="",
-                    what=f"{len(pieces)} waits of {each} before lines alike",
-                    sure="certain",
-                    like="",
-                    start=pieces[0][0],
-                    length=sum(lengths),
-                    devices=len(pieces),
-                    line=pieces[0][2],
-                )
-            )
+            what = f"{len(pieces)} waits of {units.duration(lengths[0])} before lines alike"
+            rule = CauseRule("", what, "certain", ())
+            found.append(replace(_cause(rule, pieces), devices=len(pieces)))
     return found
 
 
@@ -194,11 +204,11 @@ def _replayed(lines: Sequence[Line]) -> Cause | None:
     characters = 0
     for before, line in itertools.pairwise(lines):
         characters += len(before.text) + _AROUND
-        match = _CONSOLE.match(line.text)
-        length = (line.at or 0) - (before.at or 0)
-        if match and length >= _ALIKE_NS:
-            rate = min(_RATES, key=lambda baud: abs(characters * _BITS * 1e9 / baud - length))
-            if abs(characters * _BITS * 1e9 / rate - length) <= _NEAR * length:
+        match, piece = _CONSOLE.match(line.text), _between(before, line)
+        if match and piece.length >= _ALIKE_NS:
+            bits = characters * _BITS * 1e9
+            rate = min(_RATES, key=lambda baud: abs(bits / baud - piece.length))
+            if abs(bits / rate - piece.length) <= _NEAR * piece.length:
                 what = f"{match[1]} prints the {characters:,} characters before it, at {rate} baud"
-                return Cause(SERIAL, what, "certain", "", before.at or 0, length, 1, line.text)
+                return _cause(CauseRule(SERIAL, what, "certain", ()), [piece])
     return None

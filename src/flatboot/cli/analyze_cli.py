@@ -20,11 +20,6 @@ from flatboot.record.callbacks import Callback
 from flatboot.show import bootlog_tables
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command of this module to *app*."""
-    app.command("analyze")(analyze)
-
-
 @disk.full_is_an_error()
 def analyze(
     file: Annotated[

@@ -21,12 +21,6 @@ from flatboot.show import tables
 Fresh = Annotated[bool, typer.Option("--fresh", help="Boot although the store has the same boot.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module to *app*."""
-    app.command("boot")(boot)
-    app.command("demo")(run_demo)
-
-
 @disk.full_is_an_error()
 def boot(
     base: kernel_cli.Base = None,

@@ -30,11 +30,6 @@ _STYLES = {"regression": "bold red", "improvement": "green", "undecided": "yello
 _RUNS = {"exact": 1, "wall": 10}
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command of this module to *app*."""
-    app.command("compare")(run)
-
-
 def run(
     before: Annotated[
         str,

@@ -16,11 +16,6 @@ from flatboot.record import results
 from flatboot.show import projection_tables
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command of this module to *app*."""
-    app.command("project")(run)
-
-
 def run(
     files: Annotated[
         list[Path] | None,

@@ -18,11 +18,6 @@ from flatboot.record.results import Results
 from flatboot.show import cpu_work_tables, sweep_tables
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command of this module to *app*."""
-    app.command("sweep")(run)
-
-
 @disk.full_is_an_error()
 def run(
     matrix_file: Annotated[

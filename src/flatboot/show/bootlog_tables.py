@@ -19,7 +19,7 @@ from flatboot.record.callbacks import Callback
 from flatboot.record.phases import UNATTRIBUTED
 from flatboot.record.record import Call
 
-_BAR_WIDTH = 30
+_BAR_WIDTH = 16
 _SLOWEST = 10
 _MOST_CAUSES = 10
 #: A known cause leads if it takes this share of the longest gap.
@@ -125,15 +125,16 @@ def _cause_headline(analysis: Analysis, advice: Sequence[Advice]) -> Text:
     )
     if cause.like:
         text.append(f"It may also be {cause.like}.\n", "not bold")
-    if cause.line:
-        text.append("Until: ", "not bold dim")
-        text.append(f"{cause.line}\n", "not bold")
     remedies = [item for item in advice if cause.name and item.cause == cause.name]
     if remedies:
         # Another kernel is the last thing to try.
         remedy = min(remedies, key=lambda item: item.origin == "flatboot")
         text.append("Do: ", "bold")
         text.append(f"{remedy.name}\n", "not bold")
+    for word, line in (("After", cause.after), ("Until", cause.until)):
+        if line:
+            text.append(f"{word}: ", "not bold dim")
+            text.append(f"{line.strip()}\n", "not bold")
     return text
 
 
@@ -144,7 +145,7 @@ def _cause_table(analysis: Analysis) -> Table:
     table.add_column("takes", justify="right")
     table.add_column("sure")
     for cause in analysis.causes[:_MOST_CAUSES]:
-        what = cause.what if cause.name else f"{cause.what}: {cause.line}"
+        what = cause.what if cause.name else f"{cause.what}: {cause.until}"
         length = units.duration(cause.length)
         table.add_row(Text(what), units.duration(cause.start), length, cause.sure)
     return table
@@ -211,7 +212,7 @@ def _phase_table(analysis: Analysis) -> Table:
         title_justify="left",
         show_footer=True,
     )
-    table.add_column("phase", footer=f"total, {end}")
+    table.add_column("phase", footer=f"total, {end}", no_wrap=True)
     table.add_column("begins", justify="right")
     table.add_column("takes", justify="right", footer=units.duration(analysis.total))
     table.add_column("share", justify="right", footer="100.0%")
