@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from flatboot.bootlog import bootlog_causes, bootlog_facts, bootlog_lines, bootlog_phases
-from flatboot.bootlog.bootlog_boots import BootLog, NoBoot, choose
+from flatboot.bootlog.bootlog_boots import BootLog, NoBoot, choose, each
 from flatboot.bootlog.bootlog_causes import SERIAL, Cause
 from flatboot.bootlog.bootlog_facts import Facts, SerialConsole, Stage, Trouble
 from flatboot.bootlog.bootlog_lines import Line
@@ -116,7 +116,19 @@ def analyze(text: str, boot: int | None = None) -> Analysis:
 
 def analyze_lines(lines: Iterable[Line], wanted: int | None = None) -> Analysis:
     """Return what *lines* tell; otherwise as ``analyze``."""
-    boot, number, boots = choose(lines, wanted)
+    return _analysis(*choose(lines, wanted))
+
+
+def analyze_each(lines: Iterable[Line]) -> Iterator[Analysis | NoBoot]:
+    """Yield what each boot of *lines* tells, or why it tells nothing; ``boots`` is its number."""
+    for number, boot in enumerate(each(lines), 1):
+        try:
+            yield _analysis(boot, number, number)
+        except NoBoot as error:
+            yield error
+
+
+def _analysis(boot: BootLog, number: int, boots: int) -> Analysis:
     facts = bootlog_facts.facts(boot.lines)
     drift = facts.drift_ns if boot.format.clock == "kernel" else 0
     kept, drift_note = _without_drift(boot.lines, drift)

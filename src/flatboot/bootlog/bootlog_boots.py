@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from flatboot.bootlog.bootlog_lines import PLAIN, Format, Line
@@ -85,9 +85,20 @@ def choose(lines: Iterable[Line], wanted: int | None = None) -> tuple[BootLog, i
     return splitter.chosen, splitter.number, splitter.count
 
 
+def each(lines: Iterable[Line]) -> Iterator[BootLog]:
+    """Yield the boots of *lines* in their order, of which one is kept at a time."""
+    splitter = _Splitter(None)
+    for line in lines:
+        splitter.add(line)
+        yield from splitter.taken()
+    splitter.end()
+    yield from splitter.taken()
+
+
 class _Splitter:
     def __init__(self, wanted: int | None) -> None:
         self._wanted = wanted
+        self._done: list[BootLog] = []
         self._start()
         self.count = 0
         self.chosen: BootLog | None = None
@@ -139,6 +150,11 @@ class _Splitter:
         else:
             self._boot.torn += len(self._pending)
         self._finish()
+
+    def taken(self) -> Iterator[BootLog]:
+        """Yield the boots that have ended since it was last asked."""
+        while self._done:
+            yield self._done.pop(0)
 
     def _is_again(self, line: Line) -> bool:
         """Return whether *line*, a banner, belongs to another boot than the present one."""
@@ -227,6 +243,7 @@ class _Splitter:
         else:
             return
         self.count += 1
+        self._done = [boot]
         if self._wanted == self.count or (
             self._wanted is None
             and (self.chosen is None or boot.whole_start or not self.chosen.whole_start)

@@ -11,16 +11,19 @@ import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from io import BufferedIOBase, BufferedReader
 from pathlib import Path
-from typing import cast
+from typing import TypeVar, cast
 
 from flatboot.bootlog import bootlog_lines
-from flatboot.bootlog.bootlog import Analysis, analyze_lines
+from flatboot.bootlog.bootlog import Analysis, analyze_each, analyze_lines
 from flatboot.bootlog.bootlog_boots import NoBoot
+from flatboot.bootlog.bootlog_lines import Line
 from flatboot.common import disk, progress
 from flatboot.common.errors import FlatbootError
 
+T = TypeVar("T")
 KMSG = Path("/dev/kmsg")
 STDIN = "-"
 _CHUNK = 1 << 20
@@ -72,11 +75,34 @@ def analyze(name: str, boot: int | None = None) -> Analysis:
         FlatbootError: it cannot be read, is empty, binary or damaged, or holds no boot.
         UsageError: it holds fewer boots than *boot*.
     """
+    return _of(name, lambda lines: analyze_lines(lines, boot))
+
+
+def analyze_boots(name: str) -> list[Analysis | NoBoot]:
+    """Return what each boot in the file *name* tells, or why it tells nothing; otherwise as above.
+
+    Their messages are left out.
+    """
+
+    def short(lines: Iterator[Line]) -> list[Analysis | NoBoot]:
+        found = [
+            item if isinstance(item, NoBoot) else replace(item, messages=[])
+            for item in analyze_each(lines)
+        ]
+        if not found:
+            raise NoBoot("the log holds no message of a Linux kernel")
+        return found
+
+    return _of(name, short)
+
+
+def _of(name: str, what: Callable[[Iterator[Line]], T]) -> T:
+    """Return *what* says of the lines of the file *name*."""
     with disk.reading(name):
         if name == STDIN:
-            return _analyze("standard input", cast(BufferedReader, sys.stdin.buffer), boot)
+            return _shown("standard input", cast(BufferedReader, sys.stdin.buffer), what)
         with Path(name).open("rb") as file:
-            return _analyze(name, file, boot)
+            return _shown(name, file, what)
 
 
 def analyze_live(path: Path = KMSG) -> Analysis:
@@ -115,18 +141,18 @@ def _records(handle: int) -> Iterator[bytes]:
         yield record
 
 
-def _analyze(name: str, file: BufferedReader, boot: int | None) -> Analysis:
+def _shown(name: str, file: BufferedReader, what: Callable[[Iterator[Line]], T]) -> T:
     status = os.fstat(file.fileno())
     size = status.st_size if stat.S_ISREG(status.st_mode) else None
     if size is not None and size < _LARGE:
-        return _read(name, _Source(file, None), boot)
+        return _read(name, _Source(file, None), what)
     with progress.step(f"reading {name}", total=size) as step:
-        return _read(name, _Source(file, step), boot)
+        return _read(name, _Source(file, step), what)
 
 
-def _read(name: str, source: _Source, boot: int | None) -> Analysis:
+def _read(name: str, source: _Source, what: Callable[[Iterator[Line]], T]) -> T:
     try:
-        return analyze_lines(bootlog_lines.parse(bootlog_lines.split(source)), boot)
+        return what(bootlog_lines.parse(bootlog_lines.split(source)))
     except NoBoot as error:
         raise FlatbootError(f"{name}: {_why(source) or error}") from error
     except _DAMAGED as error:

@@ -9,26 +9,45 @@ from typing import Annotated, Any
 
 import typer
 from pydantic_core import to_json
+from rich.text import Text
 
-from flatboot.bootlog import bootlog_advice, bootlog_input
+from flatboot.bootlog import bootlog_advice, bootlog_input, log_gap
 from flatboot.bootlog.bootlog import Analysis
 from flatboot.bootlog.bootlog_advice import Advice
-from flatboot.common import disk, progress, screen
+from flatboot.common import disk, progress, screen, units
 from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.record import callbacks, timeline
 from flatboot.record.callbacks import Callback
-from flatboot.show import bootlog_tables
+from flatboot.show import bootlog_tables, bootlog_views
 
 
 @disk.full_is_an_error()
 def analyze(
-    file: Annotated[
-        str | None, typer.Argument(help="A kernel log in any form; - for standard input.")
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[LOG [LOG]]",
+            help="A kernel log in any form; - for standard input. Of two, what the second takes"
+            " longer for.",
+        ),
     ] = None,
     live: Annotated[bool, typer.Option("--live", help="Read /dev/kmsg of this machine.")] = False,
     boot: Annotated[
         int | None, typer.Option(min=1, help="Which boot of the log; the last if not given.")
     ] = None,
+    against: Annotated[
+        int | None, typer.Option(min=1, help="Compare the boot with this one of the same log.")
+    ] = None,
+    boots: Annotated[bool, typer.Option("--boots", help="List the boots, a line each.")] = False,
+    terse: Annotated[
+        bool, typer.Option("--terse", help="Three lines: where, why, what to do.")
+    ] = False,
+    annotate: Annotated[
+        bool, typer.Option("--annotate", help="The log, each line with the time since the last.")
+    ] = False,
+    over: Annotated[
+        str, typer.Option(help="With --annotate: only what took so long, such as 50ms.")
+    ] = "0s",
     trace_file: Annotated[
         Path | None,
         typer.Option("--trace", help="An ftrace text trace of cpuhp events: CPU callbacks."),
@@ -40,11 +59,23 @@ def analyze(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, times in ns.")] = False,
 ) -> None:
     """Say where a boot's time went, from its log: gaps, phases, initcalls, advice."""
-    if live == (file is not None):
-        raise UsageError("give either a log or --live")
-    if live and boot is not None:
-        raise UsageError("the ring buffer holds one boot: leave out --boot")
-    analysis = bootlog_input.analyze_live() if file is None else bootlog_input.analyze(file, boot)
+    logs = files or []
+    if live == bool(logs) or len(logs) > 2:
+        raise UsageError("give either one log, or two, or --live")
+    if live and (boot, against, boots) != (None, None, False):
+        raise UsageError("the ring buffer holds one boot: leave out --boot, --against and --boots")
+    if against is not None or len(logs) == 2:
+        _compare(logs, boot, against)
+        return
+    console = screen.console()
+    if boots:
+        console.print(bootlog_views.boots(bootlog_input.analyze_boots(logs[0])))
+        return
+    analysis = bootlog_input.analyze_live() if live else bootlog_input.analyze(logs[0], boot)
+    if annotate:
+        for part in bootlog_views.annotated(analysis, units.span(over)):
+            console.print(part, soft_wrap=True)
+        return
     trace = ""
     if trace_file is not None:
         with disk.reading(trace_file):
@@ -61,11 +92,30 @@ def analyze(
     if as_json:
         typer.echo(to_json(_document(analysis, advice, calls), indent=1).decode())
         return
-    console = screen.console()
+    if terse:
+        for line in bootlog_views.terse(analysis, advice):
+            console.print(Text(line), soft_wrap=True)
+        return
     for part in bootlog_tables.report(analysis, advice):
         console.print(part)
     if calls:
         console.print(bootlog_tables.callback_table(calls, callbacks.unit(trace)))
+
+
+def _compare(logs: Sequence[str], boot: int | None, against: int | None) -> None:
+    """Print what a boot takes longer for than another, of two logs or of one."""
+    if len(logs) == 2 and (boot, against) != (None, None):
+        raise UsageError("of two logs the last boots are compared: leave out --boot and --against")
+    if list(logs).count(bootlog_input.STDIN) > 1 or (len(logs) == 1 and logs[0] == "-"):
+        raise UsageError("standard input can be read once only: give files")
+    pairs = [(logs[0], against), (logs[-1], boot)] if len(logs) == 1 else [(f, None) for f in logs]
+    old, new = (bootlog_input.analyze(name, number) for name, number in pairs)
+    if not old.total or not new.total:
+        raise FlatbootError("a log without times cannot be compared: boot with printk.time=1")
+    lines = ([((line.at or 0) / 1e9, line.text) for line in each.messages] for each in (old, new))
+    console = screen.console()
+    for part in bootlog_views.against(old, new, log_gap.wider(*lines)):
+        console.print(part)
 
 
 def _document(

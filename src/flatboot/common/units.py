@@ -7,6 +7,8 @@ import re
 from flatboot.common.errors import UsageError
 
 _FACTORS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_NS = {"us": 1e3, "ms": 1e6, "s": 1e9}
+_SPAN = re.compile(r"(\d+(?:\.\d+)?) ?(us|ms|s)")
 _SIZE = re.compile(r"(\d+)([KMGT]?)(?:i?B)?", re.IGNORECASE)
 
 
@@ -43,6 +45,18 @@ def binary_size(count: float) -> str:
 def decimal_size(count: float) -> str:
     """Return *count* bytes in the decimal units that host memory is quoted in: ``17.4 GB``."""
     return f"{count / 1e9:.2f} GB"
+
+
+def span(text: str) -> int:
+    """Return the nanoseconds that *text* names: ``50ms``, ``1.5s``, ``200us``.
+
+    Raises:
+        UsageError: it is no time.
+    """
+    match = _SPAN.fullmatch(text.strip())
+    if not match:
+        raise UsageError(f"{text!r} is not a time: write a number and us, ms or s")
+    return round(float(match[1]) * _NS[match[2]])
 
 
 def many(number: int, what: str) -> str:

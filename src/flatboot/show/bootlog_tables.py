@@ -12,6 +12,7 @@ from rich.text import Text
 
 from flatboot.bootlog.bootlog import Analysis, Gap
 from flatboot.bootlog.bootlog_advice import Advice
+from flatboot.bootlog.bootlog_causes import Cause
 from flatboot.bootlog.bootlog_facts import Stage
 from flatboot.common import units
 from flatboot.record import callbacks
@@ -37,7 +38,7 @@ def report(analysis: Analysis, advice: Sequence[Advice]) -> Iterator[RenderableT
     if analysis.clock_fault:
         yield Text(f"The clock: {analysis.clock_fault}\n", style="yellow")
     yield _summary(analysis)
-    if len(analysis.causes) > 1 or (analysis.causes and not _leads(analysis)):
+    if len(analysis.causes) > 1 or (analysis.causes and not leads(analysis)):
         yield _cause_table(analysis)
     if analysis.phases:
         yield _phase_table(analysis)
@@ -84,7 +85,7 @@ def _errors(analysis: Analysis) -> Iterator[Text]:
         yield text
 
 
-def _leads(analysis: Analysis) -> bool:
+def leads(analysis: Analysis) -> bool:
     """Return whether a known cause is what matters most: no gap is much longer."""
     largest = analysis.gaps[0].length if analysis.gaps else 0
     return bool(analysis.causes) and analysis.causes[0].length >= _LEADS * largest
@@ -95,7 +96,7 @@ def _headline(analysis: Analysis, advice: Sequence[Advice]) -> Text | None:
     after = [stage for stage in analysis.stages if stage.name in _AFTER_KERNEL]
     if sum(stage.length for stage in after) > analysis.total > 0:
         return _stage_headline(analysis, after)
-    if _leads(analysis):
+    if leads(analysis):
         return _cause_headline(analysis, advice)
     return _gap_headline(analysis) if analysis.gaps else None
 
@@ -125,17 +126,21 @@ def _cause_headline(analysis: Analysis, advice: Sequence[Advice]) -> Text:
     )
     if cause.like:
         text.append(f"It may also be {cause.like}.\n", "not bold")
-    remedies = [item for item in advice if cause.name and item.cause == cause.name]
-    if remedies:
-        # Another kernel is the last thing to try.
-        remedy = min(remedies, key=lambda item: item.origin == "flatboot")
+    to_do = remedy(cause, advice)
+    if to_do is not None:
         text.append("Do: ", "bold")
-        text.append(f"{remedy.name}\n", "not bold")
+        text.append(f"{to_do.name}\n", "not bold")
     for word, line in (("After", cause.after), ("Until", cause.until)):
         if line:
             text.append(f"{word}: ", "not bold dim")
             text.append(f"{line.strip()}\n", "not bold")
     return text
+
+
+def remedy(cause: Cause, advice: Sequence[Advice]) -> Advice | None:
+    """Return what helps most against *cause*; another kernel is the last thing to try."""
+    remedies = [item for item in advice if cause.name and item.cause == cause.name]
+    return min(remedies, key=lambda item: item.origin == "flatboot", default=None)
 
 
 def _cause_table(analysis: Analysis) -> Table:

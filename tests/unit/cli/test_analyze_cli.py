@@ -70,6 +70,66 @@ def test_json() -> None:
     assert "messages" not in found
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("published-5.8.log", ["2.180 s (34% of 6.381 s)", "likely one CPU", "keeps the deferral"]),
+        ("public/oops.log", ["at 2.000 s", "oopsed: BUG: kernel NULL", "report"]),
+        ("public/vendor.log", ["3.000 s (88%", "not known, until: VFS", "root device"]),
+        ("public/T.log", ["nowhere", "no gap", ""]),
+    ],
+)
+def test_three_lines(name: str, said: list[str]) -> None:
+    lines = run(str(DATA / name), "--terse").splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["where", "why", "do"]
+    assert all(words in line for words, line in zip(said, lines, strict=True))
+
+
+def test_all_boots() -> None:
+    text = run(str(DATA / "serial.log"), "--boots")
+    assert "2 boots" in text
+    assert "4.095 s" in text and "8.190 s" in text
+    assert "(no start)" in run(str(DATA / "public/fragment.log"), "--boots")
+
+
+def test_lines_that_took_long() -> None:
+    lines = run(PUBLISHED, "--annotate", "--over", "1s").splitlines()
+    assert lines[0] == "    2.028450    +2.001575  ACPI: PM-Timer IO Port: 0x448"
+    assert lines[1].startswith("    3.950471    +1.010118  node 0 initialised")
+    table = "\n".join(lines[2:])
+    assert "ACPI" in table and "2.002 s" in table
+    whole = run(PUBLISHED, "--annotate").splitlines()
+    assert sum("+" in line for line in whole) > 50
+    with pytest.raises(UsageError, match="'soon' is not a time"):
+        run(PUBLISHED, "--annotate", "--over", "soon")
+
+
+def test_two_logs() -> None:
+    text = run(str(DATA / "published-5.7.log"), PUBLISHED)
+    assert text.startswith("1.863 s longer: 4.519 s to 6.381 s.")
+    assert "Most of it: 1.999 s" in text
+    assert "+1.993 s" in text and "-116.0 ms" in text
+    assert "+0 us" not in text.split("Gaps that grew")[1]
+    back = run(PUBLISHED, str(DATA / "published-5.7.log"))
+    assert back.startswith("1.863 s less: 6.381 s to 4.519 s.")
+
+
+def test_two_boots_of_a_log() -> None:
+    text = run(str(DATA / "serial.log"), "--boot", "2", "--against", "1")
+    assert text.startswith("4.095 s longer")
+    for wrong in (
+        [PUBLISHED, PUBLISHED, "--boot", "1"],
+        ["-", "-"],
+        ["-", "--against", "1"],
+        [PUBLISHED, PUBLISHED, PUBLISHED],
+        ["--live", "--boots"],
+    ):
+        with pytest.raises(UsageError):
+            run(*wrong)
+    with pytest.raises(FlatbootError, match="without times cannot be compared"):
+        run(str(DATA / "dmesg-no-times.log"), PUBLISHED)
+
+
 def test_boots() -> None:
     serial = str(DATA / "serial.log")
     assert "boot 2 of 2" in run(serial)
