@@ -64,7 +64,7 @@ RULES = typed.load(_TABLE, dict[str, tuple[AdviceRule, ...]])["advice"]
 
 def advise(analysis: Analysis) -> list[Advice]:
     """Return the advice that applies: the largest gain first, the unknown last, ten at most."""
-    found = []
+    found: list[Advice] = []
     whole = analysis.total or sum(call.length for call in analysis.initcalls)
     taken: set[str] = set()
     for rule in RULES:

@@ -32,7 +32,7 @@ _CONSOLE = re.compile(
 
 
 @dataclass(frozen=True)
-class Span:
+class NamedLines:
     """Two lines between which a cause lies; see causes.toml."""
 
     begins: str = ""
@@ -46,7 +46,7 @@ class CauseRule:
     name: str
     what: str
     sure: Sure
-    spans: tuple[Span, ...]
+    spans: tuple[NamedLines, ...]
     like: str = ""
     each: str = ""
     only: str = ""
@@ -144,7 +144,7 @@ def _cause(rule: CauseRule, pieces: Sequence[_Piece]) -> Cause:
     )
 
 
-def _pieces(span: Span, lines: Sequence[Line]) -> list[_Piece]:
+def _pieces(span: NamedLines, lines: Sequence[Line]) -> list[_Piece]:
     """Return where *span* lies."""
     begins, ends = (
         re.compile(pattern) if pattern else None for pattern in (span.begins, span.ends)

@@ -334,7 +334,7 @@ def test_the_tables_name_what_there_is() -> None:
 
 
 def run(*arguments: str) -> str:
-    done = CliRunner(env={"COLUMNS": "160"}).invoke(cli.app, ["project", *arguments])
+    done = CliRunner(env={"COLUMNS": "160"}).invoke(cli.application(), ["project", *arguments])
     if done.exception:
         raise done.exception
     return done.stdout

@@ -231,7 +231,7 @@ def test_a_machine_that_this_qemu_cannot_make(
 
 def invoke(*words: str | Path) -> tuple[int, str]:
     """Run the command and return its exit status, and what it printed or raised."""
-    done = CliRunner(env={"COLUMNS": "160"}).invoke(cli.app, ["sweep", *map(str, words)])
+    done = CliRunner(env={"COLUMNS": "160"}).invoke(cli.application(), ["sweep", *map(str, words)])
     failed = isinstance(done.exception, FlatbootError)
     return done.exit_code, str(done.exception) if failed else done.output
 
@@ -274,7 +274,7 @@ def test_command_that_fails_in_part(tmp_path: Path) -> None:
     sweeps.kernel(tmp_path, "a")
     words = ["--kernel", tmp_path / "a", "--memory", "2G,8G", "--cmdline", "fail=8G"]
     done = CliRunner().invoke(
-        cli.app, ["sweep", *map(str, words), "--output", str(tmp_path / "r.sqlite")]
+        cli.application(), ["sweep", *map(str, words), "--output", str(tmp_path / "r.sqlite")]
     )
     assert "3,048" in done.output
     failed = [line for line in done.output.splitlines() if line.startswith("failed: ")]

@@ -238,7 +238,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 def test_a_log_or_live() -> None:
     for arguments in ([], [PUBLISHED, "--live"]):
-        with pytest.raises(UsageError, match="either a log or --live"):
+        with pytest.raises(UsageError, match="either one log, or two, or --live"):
             run(*arguments)
     with pytest.raises(UsageError, match="leave out --boot"):
         run("--live", "--boot", "1")
