@@ -110,7 +110,7 @@ def find(lines: Sequence[Line], facts: Facts, total: int, resolution_ns: int) ->
     """
     claimed: list[tuple[int, int]] = []
     found = []
-    least = max(round(_LEAST_SHARE * total), resolution_ns)
+    least = max(round(_LEAST_SHARE * total), resolution_ns, _NS_PER_MS)
     console = _replayed(lines)
     if console is not None:
         found.append(console)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import codecs
 import errno
 import gzip
 import lzma
@@ -37,6 +38,11 @@ _COMPRESSED: dict[bytes, tuple[str, Callable[[BufferedReader], BufferedIOBase]]]
     b"\xfd7zXZ": ("xz", lzma.LZMAFile),
     b"BZh": ("bzip2", bz2.BZ2File),
 }
+#: What text in two bytes a character begins with, as Windows writes it, and what reads it.
+_WIDE: dict[bytes, Callable[[], codecs.IncrementalDecoder]] = {
+    b"\xff\xfe": lambda: codecs.getincrementaldecoder("utf-16-le")("replace"),
+    b"\xfe\xff": lambda: codecs.getincrementaldecoder("utf-16-be")("replace"),
+}
 _DAMAGED = (EOFError, OSError, lzma.LZMAError, zlib.error)
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _CONTROLS = bytes(sorted({*range(32), 127} - {*b"\t\n\r\x1b"}))
@@ -58,12 +64,15 @@ class _Source:
         self.sample = b""
 
     def __iter__(self) -> Iterator[bytes]:
+        decoder = None
         while chunk := self._file.read(_CHUNK):
+            if not self.count:
+                decoder = next((make() for mark, make in _WIDE.items() if chunk[:2] == mark), None)
             self.count += len(chunk)
             self.sample = self.sample or chunk[:_SAMPLE]
             if self._step is not None:
                 self._step.update(self._raw.tell() if self._raw.seekable() else self.count)
-            yield chunk
+            yield decoder.decode(chunk).encode() if decoder else chunk
 
 
 def analyze(name: str, boot: int | None = None) -> Analysis:

@@ -29,6 +29,8 @@ _STAMP = re.compile(r"(?:<\d+>|^[a-z]+ *:[a-z]+ *: )?\[ *\d+\.\d{6}(?: <[^>]*>)?
 _SYSLOG = re.compile(r"^[^\[]*? kernel(?:\[\d+\])?: (?=\[ *\d+\.\d{6}\])")
 #: What a line of JSON that holds a message begins with.
 _JSON = ('{"', "[{", "{ ")
+#: The mark that some programs write at the beginning of a file.
+_BYTE_ORDER = "\ufeff"
 _ESCAPE = re.compile(r"\\x([0-9a-f]{2})")
 
 
@@ -101,7 +103,7 @@ def parse(texts: Iterable[str]) -> Iterator[Line]:
     records = False
     spread = Records()
     for raw in texts:
-        text = raw if raw.isprintable() else _TERMINAL.sub("", raw)
+        text = raw if raw.isprintable() else _TERMINAL.sub("", raw).removeprefix(_BYTE_ORDER)
         if text[:2] in _JSON and (entries := _entries(text)):
             yield from entries
         elif spread.add(text):
