@@ -21,6 +21,8 @@ _CONTEXT = 2
 _DRIFT_SHARE = 0.01
 #: Steps of a clock that are too short to matter.
 _FINE_NS = 1_000_000
+#: How long behind the start of user space its causes are looked for.
+_LATER_NS = 900_000_000_000
 _BEGINNING_NS = 10_000_000_000
 _TOO_LITTLE = (
     "the log ends before the kernel has said anything that tells of its boot: give all of it"
@@ -153,7 +155,7 @@ def _analysis(boot: BootLog, number: int, boots: int) -> Analysis:
         to_user_space=bootlog_phases.user_space(found),
         phases=phases,
         gaps=_gaps(before, phases, calls, boot.format.resolution_ns),
-        causes=_causes(before, facts, total, boot.format.resolution_ns, console),
+        causes=_causes(kept, facts, total, boot.format.resolution_ns, console),
         troubles=bootlog_facts.troubles(boot.lines),
         stages=bootlog_facts.stages(boot.lines),
         initcalls=calls,
@@ -193,10 +195,11 @@ def _probes(lines: Sequence[Line]) -> list[Call]:
 def _causes(
     lines: Sequence[Line], facts: Facts, total: int, step: int, console: SerialConsole | None
 ) -> list[Cause]:
-    """Return what the boot waited for; none of it is longer than the boot."""
+    """Return what the boot waited for, and user space in its first minutes."""
     if not total:
         return []
-    found = bootlog_causes.find(lines, facts, total, step)
+    near = [line for line in lines if (line.at or 0) <= total + _LATER_NS]
+    found = bootlog_causes.find(near, facts, total, step)
     if console and console.bound:
         # All that it printed, what it printed late among it, took so long; so did lines alike.
         found = [item for item in found if item.name not in ("", SERIAL)]

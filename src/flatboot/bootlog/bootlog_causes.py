@@ -51,6 +51,7 @@ class CauseRule:
     each: str = ""
     only: str = ""
     least_ms: int = 0
+    later: bool = False
 
 
 @dataclass(frozen=True)
@@ -103,27 +104,29 @@ def find(lines: Sequence[Line], facts: Facts, total: int, resolution_ns: int) ->
     """Return what the boot of *lines* waited for, the longest first.
 
     Args:
-        lines: up to the end of the boot.
+        lines: up to the end of the boot and for some time behind it.
         facts: what they tell of the machine.
-        total: how long it took, in ns.
+        total: when user space began, in ns.
         resolution_ns: what is not longer than this says nothing.
     """
     claimed: list[tuple[int, int]] = []
     found = []
+    kernel = [line for line in lines if (line.at or 0) <= total]
     least = max(round(_LEAST_SHARE * total), resolution_ns, _NS_PER_MS)
-    console = _replayed(lines)
+    console = _replayed(kernel)
     if console is not None:
         found.append(console)
         claimed.append((console.start, console.start + console.length))
     for rule in RULES:
         if rule.only and not re.search(rule.only, facts.cmdline):
             continue
-        pieces = [piece for span in rule.spans for piece in _pieces(span, lines)]
+        where = lines if rule.later else kernel
+        pieces = [piece for span in rule.spans for piece in _pieces(span, where)]
         long_enough = [piece for piece in pieces if piece.length >= rule.least_ms * _NS_PER_MS]
         own = _unclaimed(long_enough, claimed)
         if sum(piece.length for piece in own) > least:
             found.append(_cause(rule, own))
-    alike = [cause for cause in _alike(lines, claimed) if cause.length > least]
+    alike = [cause for cause in _alike(kernel, claimed) if cause.length > least]
     return sorted([*found, *alike], key=lambda cause: -cause.length)
 
 

@@ -119,9 +119,11 @@ def _cause_headline(analysis: Analysis, advice: Sequence[Advice]) -> Text:
     text = Text(units.duration(cause.length), style="bold")
     likely = "likely " if cause.sure == "likely" else ""
     where = f", {cause.devices} devices in turn" if cause.devices > 1 and cause.name else ""
+    share = f"{_share(cause.length, analysis.total)} of {_whole(analysis)}"
+    if cause.start >= analysis.total:
+        share = "behind the kernel's part"
     text.append(
-        f" ({_share(cause.length, analysis.total)} of {_whole(analysis)}):"
-        f" {likely}{cause.what}{where}.\n",
+        f" ({share}): {likely}{cause.what}{where}.\n",
         "not bold",
     )
     if cause.like:

@@ -71,7 +71,7 @@ def test_serial_console_and_huge_pages() -> None:
 
 
 def test_root_device() -> None:
-    assert advice("4.19-arm64.log")["no wait for the root device"].gain == 1_605_000_000
+    assert advice("4.19-arm64.log")["no wait for the root device"].gain == 1_595_000_000
 
 
 def test_initcalls_get_the_advice_that_fits_them() -> None:

@@ -75,7 +75,7 @@ def test_json() -> None:
     [
         ("published-5.8.log", ["2.180 s (34% of 6.381 s)", "likely one CPU", "keeps the deferral"]),
         ("public/oops.log", ["at 2.000 s", "oopsed: BUG: kernel NULL", "report"]),
-        ("public/vendor.log", ["3.000 s (88%", "not known, until: VFS", "root device"]),
+        ("public/vendor.log", ["3.000 s (88%", "not known, until: VFS", "initcall_debug"]),
         ("public/T.log", ["nowhere", "no gap", ""]),
     ],
 )
