@@ -105,8 +105,17 @@ def analyze_boots(name: str) -> list[Analysis | NoBoot]:
     return _of(name, short)
 
 
+def of_texts(name: str, what: Callable[[Iterator[str]], T]) -> T:
+    """Return *what* says of the lines of the file *name*, as they stand; otherwise as above."""
+    return _through(name, lambda source: what(bootlog_lines.split(source)))
+
+
 def _of(name: str, what: Callable[[Iterator[Line]], T]) -> T:
-    """Return *what* says of the lines of the file *name*."""
+    """Return *what* says of the messages of the file *name*."""
+    return _through(name, lambda source: what(bootlog_lines.parse(bootlog_lines.split(source))))
+
+
+def _through(name: str, what: Callable[[_Source], T]) -> T:
     with disk.reading(name):
         if name == STDIN:
             return _shown("standard input", cast(BufferedReader, sys.stdin.buffer), what)
@@ -150,7 +159,7 @@ def _records(handle: int) -> Iterator[bytes]:
         yield record
 
 
-def _shown(name: str, file: BufferedReader, what: Callable[[Iterator[Line]], T]) -> T:
+def _shown(name: str, file: BufferedReader, what: Callable[[_Source], T]) -> T:
     status = os.fstat(file.fileno())
     size = status.st_size if stat.S_ISREG(status.st_mode) else None
     if size is not None and size < _LARGE:
@@ -159,9 +168,9 @@ def _shown(name: str, file: BufferedReader, what: Callable[[Iterator[Line]], T])
         return _read(name, _Source(file, step), what)
 
 
-def _read(name: str, source: _Source, what: Callable[[Iterator[Line]], T]) -> T:
+def _read(name: str, source: _Source, what: Callable[[_Source], T]) -> T:
     try:
-        return what(bootlog_lines.parse(bootlog_lines.split(source)))
+        return what(source)
     except NoBoot as error:
         raise FlatbootError(f"{name}: {_why(source) or error}") from error
     except _DAMAGED as error:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +15,7 @@ from rich.text import Text
 from flatboot.bootlog import bootlog_advice, bootlog_input, log_gap
 from flatboot.bootlog.bootlog import Analysis
 from flatboot.bootlog.bootlog_advice import Advice
+from flatboot.bootlog.redact import Redactor
 from flatboot.common import disk, progress, screen, units
 from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.record import callbacks, timeline
@@ -48,6 +50,12 @@ def analyze(
     over: Annotated[
         str, typer.Option(help="With --annotate: only what took so long, such as 50ms.")
     ] = "0s",
+    redact: Annotated[
+        bool,
+        typer.Option(
+            "--redact", help="Print the log without names, addresses, serial numbers and keys."
+        ),
+    ] = False,
     trace_file: Annotated[
         Path | None,
         typer.Option("--trace", help="An ftrace text trace of cpuhp events: CPU callbacks."),
@@ -66,6 +74,9 @@ def analyze(
         raise UsageError("the ring buffer holds one boot: leave out --boot, --against and --boots")
     if against is not None or len(logs) == 2:
         _compare(logs, boot, against)
+        return
+    if redact:
+        _redact(logs)
         return
     console = screen.console()
     if boots:
@@ -100,6 +111,21 @@ def analyze(
         console.print(part)
     if calls:
         console.print(bootlog_tables.callback_table(calls, callbacks.unit(trace)))
+
+
+def _redact(logs: Sequence[str]) -> None:
+    """Print a log without its secrets, and on standard error how many there were."""
+    if len(logs) != 1:
+        raise UsageError("--redact takes one log: save that of this machine with dmesg")
+    redactor = Redactor()
+
+    def printed(texts: Iterator[str]) -> None:
+        for line in redactor.lines(texts):
+            sys.stdout.write(f"{line}\n")
+
+    bootlog_input.of_texts(logs[0], printed)
+    found = ", ".join(units.many(count, kind) for kind, count in redactor.counts.items())
+    progress.warn(f"replaced: {found or 'nothing'}; look at the log before you post it")
 
 
 def _compare(logs: Sequence[str], boot: int | None, against: int | None) -> None:

@@ -104,6 +104,18 @@ def test_lines_that_took_long() -> None:
         run(PUBLISHED, "--annotate", "--over", "soon")
 
 
+def test_a_log_to_be_shown() -> None:
+    secret = str(DATA / "journal-short.log")
+    done = CliRunner().invoke(application(), ["analyze", secret, "--redact"])
+    shown = done.stdout
+    host = Path(secret).read_text().split()[3]
+    assert f" {host} kernel:" not in shown and " host1 kernel:" in shown
+    assert len(shown.splitlines()) == len(Path(secret).read_text().splitlines())
+    assert "replaced: " in done.stderr and "look at the log" in done.stderr
+    with pytest.raises(UsageError, match="--redact takes one log"):
+        run(PUBLISHED, PUBLISHED, "--redact")
+
+
 def test_two_logs() -> None:
     text = run(str(DATA / "published-5.7.log"), PUBLISHED)
     assert text.startswith("1.863 s longer: 4.519 s to 6.381 s.")
