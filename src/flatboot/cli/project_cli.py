@@ -46,8 +46,7 @@ def run(
         )
     if not 1 <= nodes <= cpus:
         raise UsageError(f"--nodes {nodes}: name at least 1, and no more than the {cpus} CPUs")
-    kept = paths.repo() / "bench" / "results" / "cpu_bring_up.json"
-    records = results.read(files or [kept])
+    records = results.read(files or [paths.repo() / "bench/results/cpu_bring_up.json"])
     machine = MachineSize(cpus, nodes)
     found = Projection(projection.kernels(records, rules.ways), rules, published)
     if as_json:

@@ -20,7 +20,8 @@ def repo() -> Path:
     root = Path(__file__).resolve().parents[3]
     if not (root / "kernel" / "bases.toml").is_file():
         raise FlatbootError(
-            f"no flatboot checkout around {Path(__file__).parent}: run ./flatboot in the checkout"
+            "this needs flatboot's checkout, with its kernels' patches and configs, which a wheel"
+            " has not: clone it, and run ./flatboot there"
         )
     return root
 
