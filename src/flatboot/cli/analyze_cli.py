@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,9 +11,8 @@ import typer
 from pydantic_core import to_json
 from rich.text import Text
 
-from flatboot.bootlog import bootlog_advice, bootlog_input, log_gap
+from flatboot.bootlog import bootlog_advice, bootlog_document, bootlog_input, log_gap
 from flatboot.bootlog.bootlog import Analysis
-from flatboot.bootlog.bootlog_advice import Advice
 from flatboot.bootlog.redact import Redactor
 from flatboot.common import disk, progress, screen, units
 from flatboot.common.errors import FlatbootError, UsageError
@@ -101,7 +99,11 @@ def analyze(
             timeline.save(_timeline(analysis, calls, callbacks.unit(trace)), timeline_file)
     advice = bootlog_advice.advise(analysis)
     if as_json:
-        typer.echo(to_json(_document(analysis, advice, calls), indent=1).decode())
+        typer.echo(
+            to_json(
+                bootlog_document.document(analysis, advice, callbacks.costs(calls)), indent=1
+            ).decode()
+        )
         return
     if terse:
         for line in bootlog_views.terse(analysis, advice):
@@ -142,17 +144,6 @@ def _compare(logs: Sequence[str], boot: int | None, against: int | None) -> None
     console = screen.console()
     for part in bootlog_views.against(old, new, log_gap.wider(*lines)):
         console.print(part)
-
-
-def _document(
-    analysis: Analysis, advice: Sequence[Advice], calls: Sequence[Callback]
-) -> dict[str, Any]:
-    document = {
-        field.name: getattr(analysis, field.name)
-        for field in dataclasses.fields(analysis)
-        if field.name != "messages"
-    }
-    return document | {"advice": advice, "callbacks": callbacks.costs(calls)}
 
 
 def _timeline(analysis: Analysis, calls: Sequence[Callback], unit: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from flatboot.bootlog import bootlog_input
+from flatboot.bootlog import bootlog_document, bootlog_input
 from flatboot.cli.cli import application
 from flatboot.common.errors import FlatbootError, UsageError
 
@@ -68,6 +68,19 @@ def test_json() -> None:
     assert found["facts"]["cpus"] == 84
     assert found["callbacks"] == []
     assert "messages" not in found
+
+
+def test_the_schema_is_kept() -> None:
+    """A field that goes, or changes, makes another version; write the file anew for a new one."""
+    shipped = json.loads(bootlog_document.SCHEMA.read_text())
+    assert shipped == bootlog_document.schema()
+    assert shipped["title"].endswith(f"version {bootlog_document.VERSION}")
+    for name in ("dmesg.log", "public/marked.log", "public/oops.log", "public/initrd.log"):
+        found = document(str(DATA / name))
+        assert sorted(found) == shipped["required"]
+        for kind, part in (("Cause", "causes"), ("Trouble", "troubles"), ("Advice", "advice")):
+            known = shipped["$defs"][kind]["properties"]
+            assert all(set(item) == set(known) for item in found[part])
 
 
 @pytest.mark.parametrize(
