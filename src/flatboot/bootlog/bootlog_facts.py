@@ -126,13 +126,17 @@ class Stage:
 
 def stages(lines: Sequence[Line]) -> list[Stage]:
     """Return the parts that systemd names when it is done; none where the log does not say."""
-    said = next((line.text for line in reversed(lines) if _STARTED.match(line.text)), "")
-    return [
-        Stage(
-            name, round(sum(float(count) * _UNITS[unit] for count, unit in _TIME.findall(length)))
-        )
-        for length, name in _STAGE.findall(said)
-    ]
+    return stages_of(next((line.text for line in reversed(lines) if _STARTED.match(line.text)), ""))
+
+
+def stages_of(said: str) -> list[Stage]:
+    """Return the parts that the sentence *said* names, as in "1.2s (kernel) + 3.4s (userspace)"."""
+    return [Stage(name, time_ns(length)) for length, name in _STAGE.findall(said)]
+
+
+def time_ns(said: str) -> int:
+    """Return the nanoseconds of a time as systemd writes it: "1min 2.5s"."""
+    return round(sum(float(count) * _UNITS[unit] for count, unit in _TIME.findall(said)))
 
 
 def losses(lines: Sequence[Line]) -> list[str]:

@@ -11,8 +11,15 @@ import typer
 from pydantic_core import to_json
 from rich.text import Text
 
-from flatboot.bootlog import bootlog_advice, bootlog_document, bootlog_input, log_gap
+from flatboot.bootlog import (
+    bootlog_advice,
+    bootlog_document,
+    bootlog_input,
+    bootlog_way,
+    log_gap,
+)
 from flatboot.bootlog.bootlog import Analysis
+from flatboot.bootlog.bootlog_way import Way
 from flatboot.bootlog.redact import Redactor
 from flatboot.common import disk, progress, screen, units
 from flatboot.common.errors import FlatbootError, UsageError
@@ -54,6 +61,12 @@ def analyze(
             "--redact", help="Print the log without names, addresses, serial numbers and keys."
         ),
     ] = False,
+    systemd_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--systemd", help="Output of systemd-analyze (time, blame, critical-chain) of the boot."
+        ),
+    ] = None,
     trace_file: Annotated[
         Path | None,
         typer.Option("--trace", help="An ftrace text trace of cpuhp events: CPU callbacks."),
@@ -70,17 +83,19 @@ def analyze(
         raise UsageError("give either one log, or two, or --live")
     if live and (boot, against, boots) != (None, None, False):
         raise UsageError("the ring buffer holds one boot: leave out --boot, --against and --boots")
-    if against is not None or len(logs) == 2:
-        _compare(logs, boot, against)
-        return
     if redact:
         _redact(logs)
+        return
+    if against is not None or len(logs) == 2:
+        _compare(logs, boot, against)
         return
     console = screen.console()
     if boots:
         console.print(bootlog_views.boots(bootlog_input.analyze_boots(logs[0])))
         return
     analysis = bootlog_input.analyze_live() if live else bootlog_input.analyze(logs[0], boot)
+    way = _way(live, systemd_file)
+    analysis = bootlog_way.added(analysis, way)
     if annotate:
         for part in bootlog_views.annotated(analysis, units.span(over)):
             console.print(part, soft_wrap=True)
@@ -111,8 +126,24 @@ def analyze(
         return
     for part in bootlog_tables.report(analysis, advice):
         console.print(part)
+    for part in bootlog_views.way(way):
+        console.print(part)
     if calls:
         console.print(bootlog_tables.callback_table(calls, callbacks.unit(trace)))
+
+
+def _way(live: bool, systemd_file: Path | None) -> Way:
+    """Return what is told of the time before and behind the kernel."""
+    if systemd_file is not None:
+        with disk.reading(systemd_file):
+            way = bootlog_way.of_text(systemd_file.read_text(errors="replace"))
+        if way == Way():
+            raise FlatbootError(
+                f"{systemd_file} holds no output of systemd-analyze: give that of its commands"
+                " time, blame and critical-chain"
+            )
+        return way
+    return bootlog_way.of_this_machine() if live else Way()
 
 
 def _redact(logs: Sequence[str]) -> None:

@@ -27,6 +27,7 @@ _MOST_CAUSES = 10
 _LEADS = 0.9
 #: The parts behind the kernel, by systemd's names.
 _AFTER_KERNEL = {"initrd": "initramfs", "userspace": "user space"}
+_STAGES = {"loader": "boot loader", **_AFTER_KERNEL}
 
 
 def report(analysis: Analysis, advice: Sequence[Advice]) -> Iterator[RenderableType]:
@@ -40,6 +41,8 @@ def report(analysis: Analysis, advice: Sequence[Advice]) -> Iterator[RenderableT
     yield _summary(analysis)
     if len(analysis.causes) > 1 or (analysis.causes and not leads(analysis)):
         yield _cause_table(analysis)
+    if analysis.stages:
+        yield _stage_table(analysis)
     if analysis.phases:
         yield _phase_table(analysis)
     if len(analysis.gaps) > 1:
@@ -210,6 +213,21 @@ def _summary(analysis: Analysis) -> Text:
             f" {waited}"
         )
     return Text("\n".join(lines) + "\n")
+
+
+def _stage_table(analysis: Analysis) -> Table:
+    whole = sum(stage.length for stage in analysis.stages)
+    table = Table(title="From firmware to the end of the start", title_justify="left")
+    table.add_column("part")
+    table.add_column("takes", justify="right")
+    table.add_column("share", justify="right")
+    table.add_column("", width=_BAR_WIDTH)
+    for stage in analysis.stages:
+        share = stage.length / whole if whole else 0.0
+        name = _STAGES.get(stage.name, stage.name)
+        bar = Bar(1, 0, share, width=_BAR_WIDTH, color="cyan")
+        table.add_row(name, units.duration(stage.length), f"{share:.1%}", bar)
+    return table
 
 
 def _phase_table(analysis: Analysis) -> Table:

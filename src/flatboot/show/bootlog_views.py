@@ -13,11 +13,13 @@ from rich.text import Text
 from flatboot.bootlog.bootlog import Analysis
 from flatboot.bootlog.bootlog_advice import Advice
 from flatboot.bootlog.bootlog_boots import NoBoot
+from flatboot.bootlog.bootlog_way import Way
 from flatboot.bootlog.log_gap import WiderGap
 from flatboot.common import units
 from flatboot.show import bootlog_tables
 
 _MOST = 20
+_MOST_UNITS = 10
 #: Who printed a line: what stands before the first colon, a driver with its device.
 _WHO = re.compile(r"([A-Za-z][\w.-]*(?: [\w:.-]+)?): ")
 _SOMEBODY = "(no name)"
@@ -54,6 +56,27 @@ def _three(where: str, why: str, to_do: str) -> list[str]:
 def _where(length: int, analysis: Analysis, after: str) -> str:
     share = f"{length / analysis.total:.0%} of {units.duration(analysis.total)}"
     return f"{units.duration(length)} ({share}){f', after: {after.strip()}' * bool(after)}"
+
+
+def way(known: Way) -> Iterator[Table]:
+    """Yield the units of systemd that took longest, and what the last of them waited for."""
+    if known.slowest:
+        table = Table(title="Slowest units of systemd", title_justify="left")
+        table.add_column("unit", overflow="fold")
+        table.add_column("takes", justify="right")
+        for unit in known.slowest[:_MOST_UNITS]:
+            table.add_row(Text(unit.name), units.duration(unit.length))
+        yield table
+    if known.chain:
+        table = Table(title="What the last unit waited for", title_justify="left")
+        table.add_column("unit", overflow="fold")
+        for heading in ("begins", "takes"):
+            table.add_column(heading, justify="right")
+        for unit in known.chain[:_MOST]:
+            table.add_row(
+                Text(unit.name), units.duration(unit.at or 0), units.duration(unit.length)
+            )
+        yield table
 
 
 def boots(found: Sequence[Analysis | NoBoot]) -> Table:

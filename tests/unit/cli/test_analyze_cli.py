@@ -129,6 +129,15 @@ def test_a_log_to_be_shown() -> None:
         run(PUBLISHED, PUBLISHED, "--redact")
 
 
+def test_the_whole_way() -> None:
+    text = run(PUBLISHED, "--systemd", str(DATA / "systemd-analyze.txt"))
+    assert text.startswith("62.500 s of 74.326 s pass in the user space")
+    for part in ("From firmware to the end", "boot loader", "Slowest units", "docker.service"):
+        assert part in text
+    with pytest.raises(FlatbootError, match="holds no output of systemd-analyze"):
+        run(PUBLISHED, "--systemd", PUBLISHED)
+
+
 def test_two_logs() -> None:
     text = run(str(DATA / "published-5.7.log"), PUBLISHED)
     assert text.startswith("1.863 s longer: 4.519 s to 6.381 s.")

@@ -1,0 +1,128 @@
+"""The way around the kernel: firmware and loader before it, initramfs and user space behind it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from flatboot.bootlog.bootlog import Analysis
+from flatboot.bootlog.bootlog_facts import Stage, stages_of, time_ns
+
+#: What the kernel shows of the firmware's own record (ACPI FPDT), in ns since reset.
+FPDT = Path("/sys/firmware/acpi/fpdt/boot")
+#: What loaders leave in variables of EFI, in microseconds since reset.
+EFI_VARIABLES = Path("/sys/firmware/efi/efivars")
+_LOADER = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
+_COMMANDS = (("time",), ("blame",), ("critical-chain", "--no-pager"))
+_SECONDS = 20.0
+_DURATION = r"(?:\d+(?:\.\d+)?(?:us|ms|s|min|h) ?)+"
+_BLAME = re.compile(rf"^ *(?P<time>{_DURATION}) (?P<unit>\S+\.\w+)$")
+_CHAIN = re.compile(
+    rf"^[ └─│├]*(?P<unit>\S+\.\w+) @(?P<at>{_DURATION})(?: \+(?P<time>{_DURATION}))?$"
+)
+_ORDER = ("firmware", "loader", "kernel", "initrd", "userspace")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A unit of systemd: when it was started after user space began, and how long it took, in ns.
+
+    ``at`` is None where only the time that it took is told.
+    """
+
+    name: str
+    length: int
+    at: int | None = None
+
+
+@dataclass(frozen=True)
+class Way:
+    """What is known of the time before and behind the kernel's own part.
+
+    Attributes:
+        stages: the parts from reset to the end of the start, as far as they are told.
+        slowest: the units that took longest, by systemd-analyze blame.
+        chain: what the last unit waited for, the last first, by systemd-analyze critical-chain.
+    """
+
+    stages: list[Stage] = field(default_factory=list)
+    slowest: list[Unit] = field(default_factory=list)
+    chain: list[Unit] = field(default_factory=list)
+
+
+def of_text(text: str) -> Way:
+    """Return what *text*, the output of one or more commands of systemd-analyze, tells."""
+    slowest, chain = [], []
+    for line in text.splitlines():
+        if match := _BLAME.match(line):
+            slowest.append(Unit(match["unit"], time_ns(match["time"])))
+        elif match := _CHAIN.match(line):
+            took = time_ns(match["time"]) if match["time"] else 0
+            chain.append(Unit(match["unit"], took, time_ns(match["at"])))
+    said = next((line for line in text.splitlines() if "Startup finished in" in line), "")
+    return Way(stages_of(said), slowest, chain)
+
+
+def of_this_machine(fpdt: Path = FPDT, variables: Path = EFI_VARIABLES) -> Way:
+    """Return what firmware, loader and service manager of this machine tell."""
+    way = of_text(_systemd_analyze())
+    known = {stage.name: stage for stage in [*_before_kernel(fpdt, variables), *way.stages]}
+    return replace(way, stages=[known[name] for name in _ORDER if name in known])
+
+
+def added(analysis: Analysis, way: Way) -> Analysis:
+    """Return *analysis* with the stages of *way*, where the log itself does not tell them."""
+    known = {stage.name: stage for stage in [*way.stages, *analysis.stages]}
+    if known and "kernel" not in known:
+        known["kernel"] = Stage("kernel", analysis.total)
+    return replace(analysis, stages=[known[name] for name in _ORDER if name in known])
+
+
+def _systemd_analyze() -> str:
+    if shutil.which("systemd-analyze") is None:
+        return ""
+    said = []
+    for command in _COMMANDS:
+        try:
+            done = subprocess.run(
+                ["systemd-analyze", *command],
+                capture_output=True,
+                text=True,
+                timeout=_SECONDS,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        said.append(done.stdout if done.returncode == 0 else "")
+    return "\n".join(said)
+
+
+def _before_kernel(fpdt: Path, variables: Path) -> list[Stage]:
+    """Return how long firmware and loader took, by the FPDT, else by what the loader left."""
+    launched = _number(fpdt / "bootloader_launch_ns")
+    ended = _number(fpdt / "exitbootservice_end_ns")
+    if launched and ended:
+        return [Stage("firmware", launched), Stage("loader", max(ended - launched, 0))]
+    begun = _variable(variables / f"LoaderTimeInitUSec-{_LOADER}")
+    done = _variable(variables / f"LoaderTimeExecUSec-{_LOADER}")
+    if begun and done:
+        return [Stage("firmware", begun * 1000), Stage("loader", max(done - begun, 0) * 1000)]
+    return []
+
+
+def _number(path: Path) -> int:
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return 0
+
+
+def _variable(path: Path) -> int:
+    """Return the number in a variable of EFI: four bytes of attributes, then UTF-16."""
+    try:
+        return int(path.read_bytes()[4:].decode("utf-16-le").rstrip("\0"))
+    except (OSError, ValueError):
+        return 0
