@@ -75,6 +75,10 @@ def analyze(
         Path | None,
         typer.Option("--timeline", help="Write a Chrome trace-event file, which Perfetto opens."),
     ] = None,
+    html_file: Annotated[
+        Path | None,
+        typer.Option("--html", help="Write a web page that needs nothing beside itself."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, times in ns.")] = False,
 ) -> None:
     """Say where a boot's time went, from its log: gaps, phases, initcalls, advice."""
@@ -113,6 +117,12 @@ def analyze(
         with disk.writing(timeline_file):
             timeline.save(_timeline(analysis, calls, callbacks.unit(trace)), timeline_file)
     advice = bootlog_advice.advise(analysis)
+    if html_file is not None:
+        # What draws takes longer to start than all the rest.
+        from flatboot.show import bootlog_page, web_page
+
+        with disk.writing(html_file):
+            web_page.write(bootlog_page.page(analysis, advice, way), html_file)
     if as_json:
         typer.echo(
             to_json(

@@ -26,8 +26,8 @@ _MOST_CAUSES = 10
 #: A known cause leads if it takes this share of the longest gap.
 _LEADS = 0.9
 #: The parts behind the kernel, by systemd's names.
-_AFTER_KERNEL = {"initrd": "initramfs", "userspace": "user space"}
-_STAGES = {"loader": "boot loader", **_AFTER_KERNEL}
+AFTER_KERNEL = {"initrd": "initramfs", "userspace": "user space"}
+_STAGES = {"loader": "boot loader", **AFTER_KERNEL}
 
 
 def report(analysis: Analysis, advice: Sequence[Advice]) -> Iterator[RenderableType]:
@@ -40,13 +40,13 @@ def report(analysis: Analysis, advice: Sequence[Advice]) -> Iterator[RenderableT
         yield Text(f"The clock: {analysis.clock_fault}\n", style="yellow")
     yield _summary(analysis)
     if len(analysis.causes) > 1 or (analysis.causes and not leads(analysis)):
-        yield _cause_table(analysis)
+        yield cause_table(analysis)
     if analysis.stages:
-        yield _stage_table(analysis)
+        yield stage_table(analysis)
     if analysis.phases:
-        yield _phase_table(analysis)
+        yield phase_table(analysis)
     if len(analysis.gaps) > 1:
-        yield _gap_table(analysis)
+        yield gap_table(analysis)
     if analysis.initcalls:
         yield _call_table("initcalls", analysis.initcalls, analysis.total)
     if analysis.probes:
@@ -88,6 +88,12 @@ def _errors(analysis: Analysis) -> Iterator[Text]:
         yield text
 
 
+def behind_kernel(analysis: Analysis) -> list[Stage]:
+    """Return the parts behind the kernel's, if together they take longer than it; else none."""
+    after = [stage for stage in analysis.stages if stage.name in AFTER_KERNEL]
+    return after if sum(stage.length for stage in after) > analysis.total > 0 else []
+
+
 def leads(analysis: Analysis) -> bool:
     """Return whether a known cause is what matters most: no gap is much longer."""
     largest = analysis.gaps[0].length if analysis.gaps else 0
@@ -96,8 +102,7 @@ def leads(analysis: Analysis) -> bool:
 
 def _headline(analysis: Analysis, advice: Sequence[Advice]) -> Text | None:
     """Return what took longest, why, and what to do; None where nothing stands out."""
-    after = [stage for stage in analysis.stages if stage.name in _AFTER_KERNEL]
-    if sum(stage.length for stage in after) > analysis.total > 0:
+    if after := behind_kernel(analysis):
         return _stage_headline(analysis, after)
     if leads(analysis):
         return _cause_headline(analysis, advice)
@@ -109,7 +114,7 @@ def _stage_headline(analysis: Analysis, after: Sequence[Stage]) -> Text:
     longest = max(after, key=lambda stage: stage.length)
     text = Text(units.duration(longest.length), style="bold")
     text.append(
-        f" of {units.duration(whole)} pass in the {_AFTER_KERNEL[longest.name]}, by systemd's own"
+        f" of {units.duration(whole)} pass in the {AFTER_KERNEL[longest.name]}, by systemd's own"
         f" count; the kernel's part is {units.duration(analysis.total)}.\n",
         "not bold",
     )
@@ -148,7 +153,8 @@ def remedy(cause: Cause, advice: Sequence[Advice]) -> Advice | None:
     return min(remedies, key=lambda item: item.origin == "flatboot", default=None)
 
 
-def _cause_table(analysis: Analysis) -> Table:
+def cause_table(analysis: Analysis) -> Table:
+    """Return what the boot waited for, the longest first."""
     table = Table(title="What the boot waited for", title_justify="left")
     table.add_column("what", overflow="fold")
     table.add_column("begins", justify="right")
@@ -215,7 +221,8 @@ def _summary(analysis: Analysis) -> Text:
     return Text("\n".join(lines) + "\n")
 
 
-def _stage_table(analysis: Analysis) -> Table:
+def stage_table(analysis: Analysis) -> Table:
+    """Return the parts from firmware to the end of the start."""
     whole = sum(stage.length for stage in analysis.stages)
     table = Table(title="From firmware to the end of the start", title_justify="left")
     table.add_column("part")
@@ -230,7 +237,8 @@ def _stage_table(analysis: Analysis) -> Table:
     return table
 
 
-def _phase_table(analysis: Analysis) -> Table:
+def phase_table(analysis: Analysis) -> Table:
+    """Return the phases of the kernel's part."""
     end = "to user space" if analysis.to_user_space else "as far as the log goes"
     table = Table(
         title="Where the boot went, from the start of the kernel's clock",
@@ -254,7 +262,8 @@ def _phase_table(analysis: Analysis) -> Table:
     return table
 
 
-def _gap_table(analysis: Analysis) -> Table:
+def gap_table(analysis: Analysis) -> Table:
+    """Return the largest gaps, with the lines around them."""
     table = Table(title="Largest gaps", title_justify="left", show_lines=True)
     table.add_column("gap", justify="right")
     table.add_column("share", justify="right")

@@ -34,6 +34,15 @@ def terse(analysis: Analysis, advice: Sequence[Advice]) -> list[str]:
             where, f"{worst.what}: {worst.line}", "report what the log says from there on"
         )
     gap = analysis.gaps[0] if analysis.gaps else None
+    if after := bootlog_tables.behind_kernel(analysis):
+        longest = max(after, key=lambda stage: stage.length)
+        whole = sum(stage.length for stage in analysis.stages)
+        return _three(
+            f"{units.duration(longest.length)} of {units.duration(whole)} in the"
+            f" {bootlog_tables.AFTER_KERNEL[longest.name]}",
+            f"systemd counts it so; the kernel's part is {units.duration(analysis.total)}",
+            "systemd-analyze blame and critical-chain name what took it",
+        )
     if bootlog_tables.leads(analysis):
         cause = analysis.causes[0]
         likely = "likely " if cause.sure == "likely" else ""

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
-import jinja2
-from markupsafe import Markup
 from rich.table import Table
 
 from flatboot.analysis import compare
-from flatboot.common import atomic, units
+from flatboot.common import units
 from flatboot.common.errors import UsageError
 from flatboot.record import callbacks, cases
 from flatboot.record.cases import Case, Clock, Sweep
 from flatboot.record.record import Phase, Record
-from flatboot.show import cpu_callbacks, report_plots
+from flatboot.show import cpu_callbacks, report_plots, web_page
 from flatboot.show import report_tables as tables
 from flatboot.show.plain_table import PlainTable, plain
 from flatboot.show.report_plots import Bar, PlotLine
+from flatboot.show.web_page import Block, Section
 
-_HERE = Path(__file__).parent
 _SLOWEST = 10
 # Phases below this share of every boot are drawn together.
 _SMALL = 0.01
@@ -46,62 +43,15 @@ _CALLBACKS = (
 _ALL_CPUS = "On this clock the cost is the sum over all CPUs, waiting included."
 
 
-@dataclass(frozen=True)
-class Block:
-    """A part of a section: a plot, if any, and tables beneath it.
-
-    Attributes:
-        title: its heading.
-        tables: the figures of the plot, and more.
-        text: sentences above the plot.
-        plot: the plot as SVG; "" for none.
-        label: what the plot shows, in a sentence for those who do not see it.
-    """
-
-    title: str
-    tables: list[PlainTable]
-    text: list[str] = field(default_factory=list)
-    plot: str = ""
-    label: str = ""
-
-    @property
-    def svg(self) -> Markup:
-        """The plot as a part of the page: our own SVG, in which all text is escaped."""
-        return Markup(self.plot)
-
-
-@dataclass(frozen=True)
-class Section:
-    """A section of the report: its blocks, or what would fill it if there are none."""
-
-    key: str
-    title: str
-    blocks: list[Block]
-    missing: str
-
-
 def write(records: Sequence[Record], path: Path) -> None:
     """Write the report on *records* to *path*, whole or not at all."""
-    text = page(records)
-    with atomic.new_file(path) as temporary:
-        temporary.write_text(text)
+    web_page.write(page(records), path)
 
 
 def page(records: Sequence[Record]) -> str:
     """Return the report on *records* as HTML; the same records give the same page."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_HERE),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     found = cases.cases(records)
-    return environment.get_template("report.html.j2").render(
-        style=Markup((_HERE / "report.css").read_text()),
-        summary=_summary(found),
-        sections=sections(found),
-    )
+    return web_page.html("Boot report", _summary(found), sections(found))
 
 
 def sections(found: Sequence[Case]) -> list[Section]:

@@ -187,6 +187,7 @@ def timeline(
     *,
     x_label: str,
     x_text: Writer,
+    waits: bool = False,
 ) -> str:
     """Return one boot as SVG: its phases, and beneath them, on their own scale, some initcalls.
 
@@ -197,6 +198,7 @@ def timeline(
         parts: as in ``bars``.
         x_label: what the axes show.
         x_text: for the axes.
+        waits: whether *calls* are what the boot waited for, on the scale of the phases.
     """
     end = max(phase.start + phase.length for phase in phases)
     heights = [1.1, 0.5 + 0.3 * len(calls)][: 2 if calls else 1]
@@ -212,9 +214,10 @@ def timeline(
             grid[-1].barh(row, call.length, left=call.start, color=_INK, height=0.5)
         if calls:
             _rows(grid[-1], [call.function for call in calls])
-            _time_axis(
-                grid[-1], f"the {len(calls)} slowest initcalls, on a scale of their own", x_text
-            )
+            own = f"the {len(calls)} slowest initcalls, on a scale of their own"
+            _time_axis(grid[-1], "what it waited for" if waits else own, x_text)
+            if waits:
+                grid[-1].set_xlim(0, end)
         grid[-1].set_xlabel(x_label)
         _part_key(figure, parts)
         return _inline(figure, key)
