@@ -56,6 +56,7 @@ def main() -> None:
 
     Exit status: 0 done, 1 failed, 2 the request was wrong, 130 Ctrl-C.
     """
+    screen.make_encodable()
     asked = [word for word in sys.argv[1:2] if word in COMMANDS]
     try:
         with processes.sigterm_raises():

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
 import dataclasses
+import io
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -16,8 +19,28 @@ from rich.text import Text
 
 #: Columns of what is neither a terminal nor told by COLUMNS.
 WIDTH = 80
+_HANDLER = "flatboot.screen"
+#: Characters that bars are made of.
+_BLOCKS = frozenset(map(chr, range(0x2580, 0x25A0)))
 # Parts of a word that is folded are no narrower, and a bar is not.
 _FOLDED, _BAR = 12, 10
+
+
+def make_encodable() -> None:
+    """Let standard output and error take all characters, whatever the locale can write.
+
+    Bars are drawn with #, and a character that it has not is a question mark.
+    """
+    codecs.register_error(_HANDLER, _replaced)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=_HANDLER)
+
+
+def _replaced(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    part = error.object[error.start : error.end]
+    return "".join("#" if char in _BLOCKS else "?" for char in part), error.end
 
 
 class Screen(Console):

@@ -129,6 +129,20 @@ def test_a_log_to_be_shown() -> None:
         run(PUBLISHED, PUBLISHED, "--redact")
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_any_locale(encoding: str) -> None:
+    code = "from flatboot.cli.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "analyze", PUBLISHED],
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+        capture_output=True,
+        check=True,
+    )
+    text = done.stdout.decode(encoding)
+    assert "total, to user space" in text
+    assert ("######" in text) == (encoding != "utf-8")
+
+
 def test_the_whole_way() -> None:
     text = run(PUBLISHED, "--systemd", str(DATA / "systemd-analyze.txt"))
     assert text.startswith("62.500 s of 74.326 s pass in the user space")
