@@ -273,9 +273,10 @@ def _first(pattern: re.Pattern[str], lines: Sequence[Line]) -> int:
 def _hidden(lines: Sequence[Line], facts: Facts) -> list[str]:
     """Return what happened before the clock of the kernel began."""
     still = sum(1 for line in lines if not line.at)
+    zero = f" (the {units.many(still, 'message')} with the time 0)" if still else ""
     said = [
-        "firmware, boot loader, unpacking of the kernel, and what it did before its clock began"
-        f" (the {units.many(still, 'message')} with the time 0)"
+        "firmware, boot loader, unpacking of the kernel, and what it did before its clock"
+        f" began{zero}"
     ]
     if facts.hidden_ns is not None:
         said.append(

@@ -33,6 +33,7 @@ class AdviceRule:
     only: str = ""
     unless: str = ""
     arch: str = ""
+    from_cpus: int = 0
     from_version: str = ""
     before_version: str = ""
     at_least: float = 0.01
@@ -59,6 +60,10 @@ class Advice:
     cause: str = ""
 
 
+#: The version of a kernel that a distribution keeps and adds to.
+_DISTRIBUTION = re.compile(
+    r"\.el\d|\.amzn|uek|\.fc\d|-generic|-default|-amd64|-cloud|-azure|-gcp|-aws"
+)
 RULES = typed.load(_TABLE, dict[str, tuple[AdviceRule, ...]])["advice"]
 
 
@@ -76,6 +81,8 @@ def advise(analysis: Analysis) -> list[Advice]:
             taken.add(function)
             shown = None if gain is None or rule.gains_nothing else round(gain)
             text = rule.text.format(**_words(analysis, function))
+            if rule.before_version and _DISTRIBUTION.search(analysis.facts.version):
+                text += " A distribution's kernel may carry newer code under an older number."
             advice = Advice(rule.name, rule.origin, text, shown, rule.cause)
             _add(found, advice, apart=bool(function))
     # Of what gains as much, ours comes last: it is no answer for whom another kernel is none.
@@ -99,6 +106,7 @@ def _applies(rule: AdviceRule, analysis: Analysis) -> bool:
         (not rule.only or bool(re.search(rule.only, facts.cmdline)))
         and not (rule.unless and re.search(rule.unless, facts.cmdline))
         and rule.arch in ("", facts.arch)
+        and (facts.cpus or 0) >= rule.from_cpus
         and not any(phase.name == rule.without_phase for phase in analysis.phases)
         and (not rule.from_version or (bool(version) and version >= _number(rule.from_version)))
         and (not rule.before_version or (bool(version) and version < _number(rule.before_version)))

@@ -13,9 +13,11 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from io import BufferedIOBase, BufferedReader
+from io import BufferedReader
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Protocol, TypeVar, cast
+
+from zstandard import ZstdDecompressor, ZstdError
 
 from flatboot.bootlog import bootlog_lines
 from flatboot.bootlog.bootlog import Analysis, analyze_each, analyze_lines
@@ -25,6 +27,12 @@ from flatboot.common import disk, progress
 from flatboot.common.errors import FlatbootError
 
 T = TypeVar("T")
+
+
+class _Stream(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
 KMSG = Path("/dev/kmsg")
 STDIN = "-"
 _CHUNK = 1 << 20
@@ -33,21 +41,44 @@ _LARGE = 64 << 20
 _SAMPLE = 1 << 16
 _BINARY_SHARE = 0.1
 #: What compressed data begin with, their name, and what opens them as a stream.
-_COMPRESSED: dict[bytes, tuple[str, Callable[[BufferedReader], BufferedIOBase]]] = {
+_COMPRESSED: dict[bytes, tuple[str, Callable[[BufferedReader], _Stream]]] = {
     b"\x1f\x8b": ("gzip", lambda file: gzip.GzipFile(fileobj=file)),
     b"\xfd7zXZ": ("xz", lzma.LZMAFile),
     b"BZh": ("bzip2", bz2.BZ2File),
+    b"\x28\xb5\x2f\xfd": ("zstd", lambda file: _Zstd(file)),
 }
 #: What text in two bytes a character begins with, as Windows writes it, and what reads it.
 _WIDE: dict[bytes, Callable[[], codecs.IncrementalDecoder]] = {
     b"\xff\xfe": lambda: codecs.getincrementaldecoder("utf-16-le")("replace"),
     b"\xfe\xff": lambda: codecs.getincrementaldecoder("utf-16-be")("replace"),
 }
-_DAMAGED = (EOFError, OSError, lzma.LZMAError, zlib.error)
-_ZSTD = b"\x28\xb5\x2f\xfd"
+_DAMAGED = (EOFError, OSError, lzma.LZMAError, zlib.error, ZstdError)
 _CONTROLS = bytes(sorted({*range(32), 127} - {*b"\t\n\r\x1b"}))
 #: The longest record of /dev/kmsg.
 _RECORD = 8192
+
+
+class _Zstd:
+    """What is packed by zstd, as a stream; the library takes a file that was cut for whole."""
+
+    def __init__(self, file: BufferedReader) -> None:
+        self._file = file
+        self._frame = ZstdDecompressor().decompressobj()
+        self._begun = False
+        self._rest = b""
+
+    def read(self, size: int) -> bytes:
+        while data := self._rest or self._file.read(min(size, _SAMPLE)):
+            if not self._begun:
+                self._frame, self._begun = ZstdDecompressor().decompressobj(), True
+            unpacked = self._frame.decompress(data)
+            self._rest = self._frame.unused_data if self._frame.eof else b""
+            self._begun = not self._frame.eof
+            if unpacked:
+                return unpacked
+        if self._begun:
+            raise EOFError("it ends within a frame")
+        return b""
 
 
 class _Source:
@@ -185,8 +216,6 @@ def _why(source: _Source) -> str:
     """Return what is wrong with the bytes themselves, or ""."""
     if not source.count:
         return "the log is empty"
-    if source.sample.startswith(_ZSTD):
-        return "it is compressed (zstd): give it unpacked, by zstd -dc FILE | flatboot analyze -"
     controls = len(source.sample) - len(source.sample.translate(None, _CONTROLS))
     if controls > _BINARY_SHARE * len(source.sample):
         return "it is binary, not a log: give the text of dmesg, journalctl or a console"

@@ -116,3 +116,22 @@ def test_each_rule_looks_at_one_thing() -> None:
         looks = [rule.phase, rule.took, rule.initcall, rule.line, rule.cause]
         assert sum(bool(look) for look in looks) == 1, rule.name
         assert rule.origin in ("flatboot", "mainline", "machine")
+
+
+def test_what_a_few_cpus_do_not_have() -> None:
+    lines = [
+        "[    0.000000] Linux version 5.14.0-503.el9.x86_64 (b@h) (gcc) #1 SMP x",
+        "[    0.100000] smp: Bringing up secondary CPUs ...",
+        "[    0.200000] smp: Brought up 1 node, 2 CPUs",
+        "[    0.900000] devtmpfs: initialized",
+        "[    1.000000] Run /init as init process",
+    ]
+    name = "a kernel without topology_span_sane()"
+    assert name not in {item.name for item in advise(bootlog.analyze("\n".join(lines)))}
+    many = "\n".join(lines).replace("2 CPUs", "384 CPUs")
+    found = {item.name: item.text for item in advise(bootlog.analyze(many))}
+    assert found[name].endswith(
+        "A distribution's kernel may carry newer code under an older number."
+    )
+    own = {item.name: item.text for item in advise(bootlog.analyze(many.replace("-503.el9", "")))}
+    assert "distribution" not in own[name]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 from typer.testing import CliRunner
 
 from flatboot.bootlog import bootlog_document, bootlog_input
@@ -227,13 +228,12 @@ def test_standard_input() -> None:
         (b"", "is empty"),
         (os.urandom(1 << 16), "is binary"),
         (b"\x7fELF" + bytes(1 << 16), "is binary"),
-        (b"\x28\xb5\x2f\xfd" + bytes(99), r"compressed \(zstd\): give it unpacked, by zstd -dc"),
         (lzma.compress(b""), "is empty"),
         (b"Dear Sir,\n\nplease find enclosed\n", "no message of a Linux kernel"),
         (b'{"schema": 2}\n', "no message of a Linux kernel"),
     ],
     # Tests on several cores must bear the same names.
-    ids=["empty", "binary", "ELF", "zstd", "xz", "letter", "JSON"],
+    ids=["empty", "binary", "ELF", "xz", "letter", "JSON"],
 )
 def test_what_is_no_log(tmp_path: Path, content: bytes, sentence: str) -> None:
     path = tmp_path / "log"
@@ -248,6 +248,7 @@ PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": gzip.compress,
     "xz": lzma.compress,
     "bzip2": bz2.compress,
+    "zstd": zstandard.ZstdCompressor(write_checksum=True).compress,
 }
 
 
