@@ -11,6 +11,7 @@ from flatboot.common.errors import FlatbootError, UsageError
 
 #: What a kernel says first of itself.
 BANNER = re.compile(r"Linux version \d")
+_BANNER = "Linux version "
 _USER_SPACE = re.compile(
     r"Run \S+ as init process|systemd\[1\]: |Freeing (?:unused kernel|init memory)"
 )
@@ -126,7 +127,7 @@ class _Splitter:
             self._next([line])
         elif self._replay is not None:
             self._add_replayed(line)
-        elif BANNER.match(line.text) and self._is_again(line):
+        elif line.text.startswith(_BANNER) and BANNER.match(line.text) and self._is_again(line):
             if self._can_be_replay(line):
                 self._replay = self._banner
                 self._add_replayed(line)
@@ -207,7 +208,7 @@ class _Splitter:
         if self._bytes > _MOST_BYTES:
             self._boot.overflow = True
             return
-        if BANNER.match(line.text):
+        if line.text.startswith(_BANNER) and BANNER.match(line.text):
             self._banner = len(self._boot.lines)
             self._boot.whole_start = True
         self._user_space = self._user_space or bool(_USER_SPACE.match(line.text))

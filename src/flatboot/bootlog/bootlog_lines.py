@@ -27,6 +27,8 @@ _TERMINAL = re.compile(
 _STAMP = re.compile(r"(?:<\d+>|^[a-z]+ *:[a-z]+ *: )?\[ *\d+\.\d{6}(?: <[^>]*>)?\]")
 #: What a syslog puts before a message that has a stamp of the kernel.
 _SYSLOG = re.compile(r"^[^\[]*? kernel(?:\[\d+\])?: (?=\[ *\d+\.\d{6}\])")
+#: What a message on a line of its own begins with, as nearly all do.
+_ONE_LINE = ("[", "<")
 #: What a line of JSON that holds a message begins with.
 _JSON = ('{"', "[{", "{ ")
 #: The mark that some programs write at the beginning of a file.
@@ -106,7 +108,7 @@ def parse(texts: Iterable[str]) -> Iterator[Line]:
         text = raw if raw.isprintable() else _TERMINAL.sub("", raw).removeprefix(_BYTE_ORDER)
         if text[:2] in _JSON and (entries := _entries(text)):
             yield from entries
-        elif spread.add(text):
+        elif (spread.open or text[:1] not in _ONE_LINE or text[-1:] == "{") and spread.add(text):
             yield from filter(None, (_of_fields(entry, FIELDS) for entry in spread.taken()))
         elif text[:1].isdigit() and (match := KMSG.pattern.match(text)):
             records = True

@@ -41,6 +41,11 @@ class Records:
             return self._add_field(text)
         return self._form == "json" and self._add_member(text)
 
+    @property
+    def open(self) -> bool:
+        """Whether a message has begun and may go on."""
+        return bool(self._form)
+
     def end(self) -> Iterator[dict[str, Any]]:
         """Yield what is left when there are no more lines."""
         self._begin("")
