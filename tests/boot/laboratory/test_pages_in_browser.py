@@ -1,4 +1,4 @@
-"""The report as a browser shows it: headless Chromium without network, on a phone, in the dark."""
+"""Our pages as a browser shows them: headless Chromium without network, on a phone, in the dark."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from typing import Any
 
 import pytest
 
+from flatboot.bootlog import bootlog, bootlog_advice, bootlog_way
 from flatboot.common import paths
 from flatboot.record import results
 from flatboot.record.record import TRACE_FILE, Record
-from flatboot.show import report
+from flatboot.show import bootlog_page, report, web_page
 
-SECTIONS = [
+REPORT = [
     "Boot cost against memory",
     "Boot cost against CPUs",
     "Phases",
@@ -30,6 +31,19 @@ SECTIONS = [
     "Host memory",
     "What was booted",
 ]
+LOG = [
+    "The answer",
+    "From firmware to the end of the start",
+    "Phases of the kernel",
+    "What the boot waited for",
+    "Largest gaps",
+    "Units of systemd",
+    "What would help",
+    "Notes",
+]
+#: The sections of each page, and how many plots it has.
+PAGES = {"report": (REPORT, 5), "log": (LOG, 1)}
+DATA = Path(__file__).parents[2] / "data/bootlog"
 PHONE, DESK = 390, 1280
 TRACE = """\
        cpuhp/1-15      [001] .....   600: cpuhp_enter: cpu: 0001 target: 238 step: 8 (a_callback)
@@ -103,10 +117,18 @@ def records() -> list[Record]:
     return [*kept, dataclasses.replace(whole, machine=cpus, files=files, notes=[note])]
 
 
-@pytest.fixture
-def page(tmp_path: Path) -> Path:
-    report.write(records(), tmp_path / "report.html")
-    return tmp_path / "report.html"
+@pytest.fixture(params=PAGES)
+def page(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A page of either kind, named after it."""
+    path = tmp_path / f"{request.param}.html"
+    if request.param == "report":
+        report.write(records(), path)
+        return path
+    way = bootlog_way.of_text((DATA / "systemd-analyze.txt").read_text())
+    log = (DATA / "published-5.8.log").read_text()
+    analysis = bootlog_way.added(bootlog.analyze(log), way)
+    web_page.write(bootlog_page.page(analysis, bootlog_advice.advise(analysis), way), path)
+    return path
 
 
 def probed(browser: Browser, page: Path, width: int, *flags: str) -> dict[str, Any]:
@@ -128,8 +150,9 @@ def probed(browser: Browser, page: Path, width: int, *flags: str) -> dict[str, A
 def test_every_section_is_there_and_nothing_complains(browser: Browser, page: Path) -> None:
     dom, said = browser(page)
     assert said == []
-    assert re.findall(r"<h2>(.*?)</h2>", dom) == SECTIONS
-    assert dom.count("<svg") == dom.count("<figure>") == 5
+    sections, plots = PAGES[page.stem]
+    assert re.findall(r"<h2>(.*?)</h2>", dom) == sections
+    assert dom.count("<svg") == dom.count("<figure>") == plots
     assert dom.count('class="missing"') == 0
 
 
@@ -156,6 +179,6 @@ def test_dark_differs_from_light_in_page_text_and_lines(browser: Browser, page: 
 
 
 def test_it_prints(browser: Browser, page: Path) -> None:
-    printed = page.with_name("report.pdf")
+    printed = page.with_name("printed.pdf")
     browser(page, f"--print-to-pdf={printed}")
     assert printed.read_bytes().startswith(b"%PDF")
