@@ -57,7 +57,7 @@ def sections(analysis: Analysis, advice: Sequence[Advice], way: Way) -> list[Sec
             "There are none.",
         ),
         ("units", "Units of systemd", _tables(*bootlog_views.way(way)), "The log does not say."),
-        ("help", "What would help", _advice(advice, analysis.total), "Nothing is known."),
+        ("help", "What would help", _advice(advice, analysis), "Nothing is known."),
         ("notes", "Notes", _notes(analysis), "There are none."),
     ]
     return [Section(*part) for part in parts]
@@ -89,13 +89,10 @@ def _phases(analysis: Analysis) -> list[Block]:
     return [Block("", [plain(bootlog_tables.phase_table(analysis))], [], plot, label)]
 
 
-def _advice(advice: Sequence[Advice], total: int) -> list[Block]:
+def _advice(advice: Sequence[Advice], analysis: Analysis) -> list[Block]:
     found = []
     for item in advice:
-        gain = "What it gains is not known from this log."
-        if item.gain is not None:
-            share = f", {item.gain / total:.1%} of the boot" if total else ""
-            gain = f"Gains up to {units.duration(item.gain)}{share}."
+        gain = f"Gain: {bootlog_tables.gain(item, analysis)}."
         found.append(Block(f"{item.name} ({item.origin})", [], [item.text, gain]))
     return found
 

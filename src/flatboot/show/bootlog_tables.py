@@ -51,7 +51,7 @@ def report(analysis: Analysis, advice: Sequence[Advice]) -> Iterator[RenderableT
         yield _call_table("initcalls", analysis.initcalls, analysis.total)
     if analysis.probes:
         yield _call_table("driver probes", analysis.probes, analysis.total)
-    yield from _advice(advice, analysis.total)
+    yield from _advice(advice, analysis)
     if analysis.hidden:
         yield _list("Not in this log", analysis.hidden)
     if analysis.notes:
@@ -127,7 +127,7 @@ def _cause_headline(analysis: Analysis, advice: Sequence[Advice]) -> Text:
     text = Text(units.duration(cause.length), style="bold")
     likely = "likely " if cause.sure == "likely" else ""
     where = f", {cause.devices} devices in turn" if cause.devices > 1 and cause.name else ""
-    share = f"{_share(cause.length, analysis.total)} of {_whole(analysis)}"
+    share = f"{_share(cause.length, analysis.total)} of {whole(analysis)}"
     if cause.start >= analysis.total:
         share = "behind the kernel's part"
     text.append(
@@ -167,16 +167,16 @@ def cause_table(analysis: Analysis) -> Table:
     return table
 
 
-def _whole(analysis: Analysis) -> str:
-    """Return what the total is: the boot as far as the kernel goes, where more is known."""
-    return "the kernel's part" if analysis.stages else "the boot"
+def whole(analysis: Analysis) -> str:
+    """Return what the total is: the kernel's part, or as far as the log goes."""
+    return "the kernel's part" if analysis.to_user_space else "the log"
 
 
 def _gap_headline(analysis: Analysis) -> Text:
     gap = analysis.gaps[0]
     text = Text(f"{units.duration(gap.length)}", style="bold")
     text.append(
-        f" ({gap.length / analysis.total:.1%} of {_whole(analysis)}) pass between two lines",
+        f" ({gap.length / analysis.total:.1%} of {whole(analysis)}) pass between two lines",
         "not bold",
     )
     text.append(f"{_where(gap)}:\n", "not bold")
@@ -287,25 +287,30 @@ def _call_table(what: str, calls: Sequence[Call], total: int) -> Table:
     )
     table.add_column(what.removesuffix("s"), overflow="fold")
     table.add_column("takes", justify="right")
-    table.add_column("share of boot", justify="right")
+    table.add_column("share", justify="right")
     for call in sorted(calls, key=lambda call: -call.length)[:_SLOWEST]:
         table.add_row(call.function, units.duration(call.length), _share(call.length, total))
     return table
 
 
-def _advice(advice: Sequence[Advice], total: int) -> Iterator[RenderableType]:
+def _advice(advice: Sequence[Advice], analysis: Analysis) -> Iterator[RenderableType]:
     if not advice:
         return
     yield Text("What would help", style="italic")
     for item in advice:
-        gain = "not known from this log"
-        if item.gain is not None:
-            share = f", {_share(item.gain, total)} of the boot" if total else ""
-            gain = f"up to {units.duration(item.gain)}{share}"
         head = Text(f"{item.name}", style="bold")
-        head.append(f" ({item.origin}): {gain}", "not bold")
+        head.append(f" ({item.origin}): {gain(item, analysis)}", "not bold")
         yield head
         yield Padding(Text(item.text), (0, 0, 1, 4))
+
+
+def gain(item: Advice, analysis: Analysis) -> str:
+    """Return what a piece of advice gains, in words."""
+    if item.gain is None:
+        return "not known from this log"
+    total = analysis.total
+    share = f", {_share(item.gain, total)} of {whole(analysis)}" if total else ""
+    return f"up to {units.duration(item.gain)}{share}"
 
 
 def _list(title: str, sentences: Sequence[str]) -> Text:
