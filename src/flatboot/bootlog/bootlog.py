@@ -74,7 +74,8 @@ class Analysis:
         gaps: the largest, the largest first.
         causes: what it waited for, the longest first.
         troubles: what went wrong, also behind the start of user space; the worst first.
-        stages: the parts of the way to the login, by systemd's own count; [] if it did not say.
+        stages: the parts of the way to the end of the start, as systemd or another service manager
+            told it; [] if it did not.
         initcalls: in order of time; with ``initcall_debug`` only.
         probes: driver probes, likewise.
         console: the serial console and its cost, if there was one.
@@ -157,7 +158,7 @@ def _analysis(boot: BootLog, number: int, boots: int) -> Analysis:
         gaps=_gaps(before, phases, calls, boot.format.resolution_ns),
         causes=_causes(kept, facts, total, boot.format.resolution_ns, console),
         troubles=bootlog_facts.troubles(boot.lines),
-        stages=bootlog_facts.stages(boot.lines),
+        stages=bootlog_facts.stages(kept, total),
         initcalls=calls,
         probes=_probes(before),
         console=console,

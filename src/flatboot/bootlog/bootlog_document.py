@@ -54,4 +54,15 @@ def schema() -> dict[str, Any]:
     whole["$defs"] = {
         name: found for name, found in sorted(whole["$defs"].items()) if f"$defs/{name}" in text
     }
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **whole}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_bare(whole)}
+
+
+def _bare(part: Any) -> Any:
+    """Return *part* without descriptions, which are those of the classes and no promise."""
+    if isinstance(part, dict):
+        return {
+            key: _bare(value)
+            for key, value in part.items()
+            if not (key == "description" and isinstance(value, str))
+        }
+    return [_bare(item) for item in part] if isinstance(part, list) else part

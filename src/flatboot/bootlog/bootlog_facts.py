@@ -34,6 +34,7 @@ class _FactsFile:
     facts: dict[str, tuple[re.Pattern[str], ...]]
     errors: dict[str, tuple[re.Pattern[str], ...]]
     arches: dict[str, re.Pattern[str]]
+    finished: dict[str, re.Pattern[str]]
     losses: dict[re.Pattern[str], str]
 
 
@@ -124,9 +125,19 @@ class Stage:
     length: int
 
 
-def stages(lines: Sequence[Line]) -> list[Stage]:
-    """Return the parts that systemd names when it is done; none where the log does not say."""
-    return stages_of(next((line.text for line in reversed(lines) if _STARTED.match(line.text)), ""))
+def stages(lines: Sequence[Line], total: int) -> list[Stage]:
+    """Return the parts of the way to the end of the start; none where the log does not say.
+
+    That is what systemd says when it is done. Of other service managers a line says when they are:
+    what lies between *total*, where user space begins, and that line is theirs.
+    """
+    said = next((line.text for line in reversed(lines) if _STARTED.match(line.text)), "")
+    if said or not total:
+        return stages_of(said)
+    patterns = _TABLE.finished.values()
+    ends = (line.at for line in lines if any(pattern.match(line.text) for pattern in patterns))
+    done = next(ends, None) or 0
+    return [Stage("kernel", total), Stage("userspace", done - total)] if done > total else []
 
 
 def stages_of(said: str) -> list[Stage]:

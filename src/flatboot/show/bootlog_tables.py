@@ -114,11 +114,11 @@ def _stage_headline(analysis: Analysis, after: Sequence[Stage]) -> Text:
     longest = max(after, key=lambda stage: stage.length)
     text = Text(units.duration(longest.length), style="bold")
     text.append(
-        f" of {units.duration(whole)} pass in the {AFTER_KERNEL[longest.name]}, by systemd's own"
+        f" of {units.duration(whole)} pass in the {AFTER_KERNEL[longest.name]}, by its own"
         f" count; the kernel's part is {units.duration(analysis.total)}.\n",
         "not bold",
     )
-    text.append("Do: systemd-analyze blame and critical-chain name what took it.\n", "not bold")
+    text.append("Do: ask the service manager: systemd-analyze blame, critical-chain.\n", "not bold")
     return text
 
 

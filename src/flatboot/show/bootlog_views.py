@@ -40,8 +40,8 @@ def terse(analysis: Analysis, advice: Sequence[Advice]) -> list[str]:
         return _three(
             f"{units.duration(longest.length)} of {units.duration(whole)} in the"
             f" {bootlog_tables.AFTER_KERNEL[longest.name]}",
-            f"systemd counts it so; the kernel's part is {units.duration(analysis.total)}",
-            "systemd-analyze blame and critical-chain name what took it",
+            f"it says so itself; the kernel's part is {units.duration(analysis.total)}",
+            "ask the service manager: systemd-analyze blame, critical-chain",
         )
     if bootlog_tables.leads(analysis):
         cause = analysis.causes[0]

@@ -74,3 +74,10 @@ def test_the_log_s_own_line_counts_first() -> None:
 def test_without_anything_nothing_is_added() -> None:
     own = bootlog.analyze((DATA / "dmesg.log").read_text())
     assert bootlog_way.added(own, bootlog_way.Way()) == own
+
+
+def test_other_service_managers_say_when_they_are_done() -> None:
+    log = (DATA / "public/mips.log").read_text()
+    assert bootlog.analyze(log).stages == []
+    done = f"{log}[   41.100000] procd: - init complete -\n"
+    assert bootlog.analyze(done).stages == [Stage("kernel", 3100 * MS), Stage("userspace", 38 * S)]
