@@ -74,6 +74,13 @@ def test_a_guest_without_a_shell(command: list[str]) -> None:
     assert "Traceback" not in done.stderr
 
 
+def _on_the_terminal() -> None:
+    """Take the terminal, and hear its signals, which a run in the background has let ignore."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
 class Session:
     """The command on a terminal of its own."""
 
@@ -88,7 +95,7 @@ class Session:
             stdout=terminal,
             stderr=terminal,
             start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            preexec_fn=_on_the_terminal,
         )
 
     def close(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from guests import DEFERRED, Guests, asked, meminfo, zones
+from guests import DEFERRED, QUICK_TIMER, Guests, asked, meminfo, zones
 
 from flatboot.guest.machine import parse_nodes
 
@@ -47,7 +47,7 @@ def test_no_memory_is_lost(guests: Guests, parameters: str) -> None:
                 cpus=2,
                 nodes=2,
                 config="users",
-                cmdline=parameters,
+                cmdline=f"{parameters} {QUICK_TIMER}",
             )
         )
         for mode in ("lazy", "wait")
