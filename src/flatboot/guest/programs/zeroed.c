@@ -16,8 +16,7 @@
  * populate, mlock, huge-2m, huge-1g (touched pages of hugetlb pools) and
  * fallocate (a hugetlbfs file of 2 MiB pages).
  *
- * wait returns when next to nothing was cleared for half a second of the guest's
- * time: looking takes memory, too, which is cleared again when it is free.
+ * wait returns when nothing was cleared for half a second of the guest's time.
  * touch maps MIB, gets all of its pages in one way, checks that every word is
  * zero, writes every word, so that what it frees is not, and frees it. faults
  * touches MIB in THREADS threads at once. busy runs THREADS threads that count
@@ -79,7 +78,6 @@ enum {
 	MOST_THREADS = 64,
 	STEP_MS = 100,
 	QUIET = 5,
-	FEW = 64,
 	SETTLE_MS = 10000,
 	COUNT = 200000000,
 	AREAS = 4096,
@@ -326,14 +324,14 @@ static long zeroed_pages(void)
 
 static void await(void)
 {
-	long last = -FEW, now;
+	long last = -1, now;
 	uint64_t begin = counter(), quiet = begin, most = 0;
 
 	for (int same = 0; same < QUIET;
-	     same = now - last < FEW ? same + 1 : 0, last = now) {
+	     same = now == last ? same + 1 : 0, last = now) {
 		nap(STEP_MS);
 		now = number("/proc/vmstat", "prezero_zeroed ");
-		if (now - last >= FEW)
+		if (now != last)
 			quiet = counter();
 		if (!most &&
 		    zeroed_pages() >=
