@@ -46,7 +46,7 @@ def flatboot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.mark.long
 def test_a_log_is_analysed(flatboot: Path, tmp_path: Path) -> None:
-    command = [flatboot, "analyze", LOGS / "public/dhcp.log", "--json"]
+    command = [str(flatboot), "analyze", str(LOGS / "public/dhcp.log"), "--json"]
     done = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, env=ENVIRONMENT)
     assert json.loads(done.stdout)["causes"][0]["name"] == "network"
     logs = [LOGS / "published-5.7.log", LOGS / "published-5.8.log"]
@@ -58,7 +58,7 @@ def test_a_log_is_analysed(flatboot: Path, tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_a_large_machine_is_projected(flatboot: Path, tmp_path: Path) -> None:
-    command = [flatboot, "project", ROOT / "bench/results/cpu_bring_up.json"]
+    command = [str(flatboot), "project", str(ROOT / "bench/results/cpu_bring_up.json")]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, env=ENVIRONMENT)
 
 

@@ -95,7 +95,7 @@ def test_mutations(name: str, count: int) -> None:
         lengths = [phase.length for phase in found.phases]
         assert min(lengths, default=0) >= 0, where
         assert sum(lengths) == (found.total if lengths else 0), where
-        waits = [item.length for item in (*found.gaps, *found.causes)]
+        waits = [gap.length for gap in found.gaps] + [cause.length for cause in found.causes]
         assert all(0 <= length <= found.total for length in waits), where
         # What the whole log does not say for certain, a damaged one does not either.
         made_up = {cause.name for cause in found.causes if cause.name and cause.sure == "certain"}

@@ -18,6 +18,7 @@ from flatboot.record import cases, kernel_names
 from flatboot.record.cases import Case
 from flatboot.record.record import TRACE_FILE, EmulatedMachine, Record
 from flatboot.show import report
+from flatboot.show.web_page import Section
 
 TITLES = [
     "Boot cost against memory",
@@ -84,7 +85,7 @@ def plenty() -> list[Record]:
     return [*lazy, *stock, traced(more)]
 
 
-def found(records: Sequence[Record], key: str) -> report.Section:
+def found(records: Sequence[Record], key: str) -> Section:
     made = report.sections(cases.cases(records))
     return next(section for section in made if section.key == key)
 
