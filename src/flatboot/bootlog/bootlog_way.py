@@ -39,7 +39,7 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class Way:
+class WholeWay:
     """What is known of the time before and behind the kernel's own part.
 
     Attributes:
@@ -53,7 +53,7 @@ class Way:
     chain: list[Unit] = field(default_factory=list)
 
 
-def of_text(text: str) -> Way:
+def of_text(text: str) -> WholeWay:
     """Return what *text*, the output of one or more commands of systemd-analyze, tells."""
     slowest, chain = [], []
     for line in text.splitlines():
@@ -63,17 +63,17 @@ def of_text(text: str) -> Way:
             took = time_ns(match["time"]) if match["time"] else 0
             chain.append(Unit(match["unit"], took, time_ns(match["at"])))
     said = next((line for line in text.splitlines() if "Startup finished in" in line), "")
-    return Way(stages_of(said), slowest, chain)
+    return WholeWay(stages_of(said), slowest, chain)
 
 
-def of_this_machine(fpdt: Path = FPDT, variables: Path = EFI_VARIABLES) -> Way:
+def of_this_machine(fpdt: Path = FPDT, variables: Path = EFI_VARIABLES) -> WholeWay:
     """Return what firmware, loader and service manager of this machine tell."""
     way = of_text(_systemd_analyze())
     known = {stage.name: stage for stage in [*_before_kernel(fpdt, variables), *way.stages]}
     return replace(way, stages=[known[name] for name in _ORDER if name in known])
 
 
-def added(analysis: Analysis, way: Way) -> Analysis:
+def added(analysis: Analysis, way: WholeWay) -> Analysis:
     """Return *analysis* with the stages of *way*, where the log itself does not tell them."""
     known = {stage.name: stage for stage in [*way.stages, *analysis.stages]}
     if known and "kernel" not in known:

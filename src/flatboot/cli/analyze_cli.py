@@ -19,7 +19,7 @@ from flatboot.bootlog import (
     log_gap,
 )
 from flatboot.bootlog.bootlog import Analysis
-from flatboot.bootlog.bootlog_way import Way
+from flatboot.bootlog.bootlog_way import WholeWay
 from flatboot.bootlog.redact import Redactor
 from flatboot.common import disk, progress, screen, units
 from flatboot.common.errors import FlatbootError, UsageError
@@ -142,18 +142,18 @@ def analyze(
         console.print(bootlog_tables.callback_table(calls, callbacks.unit(trace)))
 
 
-def _way(live: bool, systemd_file: Path | None) -> Way:
+def _way(live: bool, systemd_file: Path | None) -> WholeWay:
     """Return what is told of the time before and behind the kernel."""
     if systemd_file is not None:
         with disk.reading(systemd_file):
             way = bootlog_way.of_text(systemd_file.read_text(errors="replace"))
-        if way == Way():
+        if way == WholeWay():
             raise FlatbootError(
                 f"{systemd_file} holds no output of systemd-analyze: give that of its commands"
                 " time, blame and critical-chain"
             )
         return way
-    return bootlog_way.of_this_machine() if live else Way()
+    return bootlog_way.of_this_machine() if live else WholeWay()
 
 
 def _redact(logs: Sequence[str]) -> None:

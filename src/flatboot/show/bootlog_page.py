@@ -8,7 +8,7 @@ from rich.table import Table
 
 from flatboot.bootlog.bootlog import Analysis
 from flatboot.bootlog.bootlog_advice import Advice
-from flatboot.bootlog.bootlog_way import Way
+from flatboot.bootlog.bootlog_way import WholeWay
 from flatboot.common import units
 from flatboot.record.record import Call
 from flatboot.show import bootlog_tables, bootlog_views, report_plots, web_page
@@ -19,7 +19,7 @@ _NS_PER_S = 1e9
 _DRAWN = 8
 
 
-def page(analysis: Analysis, advice: Sequence[Advice], way: Way) -> str:
+def page(analysis: Analysis, advice: Sequence[Advice], way: WholeWay) -> str:
     """Return the page as HTML."""
     facts = analysis.facts
     words = [f"Linux {facts.version}" if facts.version else "a kernel without a version"]
@@ -29,7 +29,7 @@ def page(analysis: Analysis, advice: Sequence[Advice], way: Way) -> str:
     return web_page.html("Where the boot went", ", ".join(words), sections(analysis, advice, way))
 
 
-def sections(analysis: Analysis, advice: Sequence[Advice], way: Way) -> list[Section]:
+def sections(analysis: Analysis, advice: Sequence[Advice], way: WholeWay) -> list[Section]:
     """Return the sections of the page, in order."""
     answer = [" ".join(line.split()) for line in bootlog_views.terse(analysis, advice)]
     if analysis.clock_fault:

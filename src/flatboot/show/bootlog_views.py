@@ -13,7 +13,7 @@ from rich.text import Text
 from flatboot.bootlog.bootlog import Analysis
 from flatboot.bootlog.bootlog_advice import Advice
 from flatboot.bootlog.bootlog_boots import NoBoot
-from flatboot.bootlog.bootlog_way import Way
+from flatboot.bootlog.bootlog_way import WholeWay
 from flatboot.bootlog.log_gap import WiderGap
 from flatboot.common import units
 from flatboot.show import bootlog_tables
@@ -67,7 +67,7 @@ def _where(length: int, analysis: Analysis, after: str) -> str:
     return f"{units.duration(length)} ({share}){f', after: {after.strip()}' * bool(after)}"
 
 
-def way(known: Way) -> Iterator[Table]:
+def way(known: WholeWay) -> Iterator[Table]:
     """Yield the units of systemd that took longest, and what the last of them waited for."""
     if known.slowest:
         table = Table(title="Slowest units of systemd", title_justify="left")

@@ -34,7 +34,7 @@ def test_what_systemd_analyze_says() -> None:
         "NetworkManager-wait-online.service",
     ]
     assert way.chain[2] == Unit("docker.service", 53_100 * MS, 9200 * MS)
-    assert bootlog_way.of_text("no such thing") == bootlog_way.Way()
+    assert bootlog_way.of_text("no such thing") == bootlog_way.WholeWay()
 
 
 def test_firmware_s_own_record(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_the_log_s_own_line_counts_first() -> None:
 
 def test_without_anything_nothing_is_added() -> None:
     own = bootlog.analyze((DATA / "dmesg.log").read_text())
-    assert bootlog_way.added(own, bootlog_way.Way()) == own
+    assert bootlog_way.added(own, bootlog_way.WholeWay()) == own
 
 
 def test_other_service_managers_say_when_they_are_done() -> None:

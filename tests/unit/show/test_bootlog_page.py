@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from flatboot.bootlog import bootlog, bootlog_advice, bootlog_way
-from flatboot.bootlog.bootlog_way import Way
+from flatboot.bootlog.bootlog_way import WholeWay
 from flatboot.show import bootlog_page
 
 DATA = Path(__file__).parents[2] / "data/bootlog"
 SECTIONS = ("answer", "way", "phases", "waits", "gaps", "units", "help", "notes")
 
 
-def page(text: str, way: Way | None = None) -> str:
+def page(text: str, way: WholeWay | None = None) -> str:
     analysis = bootlog.analyze(text)
-    known = way or Way()
+    known = way or WholeWay()
     advice = bootlog_advice.advise(analysis)
     return bootlog_page.page(bootlog_way.added(analysis, known), advice, known)
 
