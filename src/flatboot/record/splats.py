@@ -21,7 +21,8 @@ PATTERNS: Mapping[str, str] = {
     r"|memory corruption on|pagealloc: |slab \w.*: (?:.*overwritten|.*corrupt|Freelist)"
     r"|list_(?:add|del) corruption|\b[Cc]orrupted\b",
     # Off at time 0, on the console or in /dev/kmsg, is what the config or a parameter asked for.
-    "kmemleak": r"kmemleak: (?:[1-9]\d* new suspected|.*Cannot)"
+    "kmemleak": r"kmemleak: (?:[1-9]\d* new suspected|.*Cannot|Memory pool|Found object"
+    r"|.*unknown object)"
     r"|(?<!\[    0\.000000\] )(?<!,0,-;)kmemleak: .*disabled",
     "reserved": r"Cannot free reserved memory",
     "allocation": r"page allocation (?:failure|stall)|Out of memory|invoked oom-killer",

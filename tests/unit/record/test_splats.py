@@ -51,6 +51,9 @@ MORE = [
     ("tainted", "CPU: 1 UID: 0 PID: 1 Comm: swapper/0 Tainted: G        W           7.3.4 #2"),
     ("kmemleak", "kmemleak: Cannot allocate a kmemleak_object structure"),
     ("kmemleak", "[    7.100000] kmemleak: Kernel memory leak detector disabled"),
+    ("kmemleak", "kmemleak: Memory pool empty, consider increasing CONFIG_DEBUG_KMEMLEAK_MEM_POOL"),
+    ("kmemleak", "kmemleak: Found object by alias at 0xffff888001234000"),
+    ("kmemleak", "kmemleak: Not scanning unknown object at 0xffff888001234000"),
 ]
 
 HEALTHY = """\
