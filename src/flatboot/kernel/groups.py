@@ -67,7 +67,8 @@ def every() -> tuple[Group, ...]:
     """Return all groups, in the order in which they are applied.
 
     Raises:
-        FlatbootError: a group that is listed has no folder, or needs one that does not come before.
+        FlatbootError: a group that is listed has no folder, or needs one that does not come before;
+            or a group is not listed.
     """
     found: list[Group] = []
     for name in names():
@@ -82,6 +83,9 @@ def every() -> tuple[Group, ...]:
                     " list it there, or need it no longer"
                 )
         found.append(group)
+    there = {file.parent.name for file in paths.kernel_dir().glob("*/group.toml")}
+    if unlisted := sorted(there.difference(group.name for group in found)):
+        raise FlatbootError(f"{_order()} does not list {', '.join(unlisted)}: add or remove it")
     return tuple(found)
 
 

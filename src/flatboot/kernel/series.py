@@ -37,6 +37,25 @@ _DIFF = (
 )
 
 
+@dataclass(frozen=True)
+class _Taken:
+    """Groups as they are applied: their topics, the patch of each, and the files of the overlay."""
+
+    groups: tuple[Group, ...]
+    topics: list[Topic]
+    patches: list[Path]
+    overlay: dict[str, File]
+
+
+def _taken(source: Source, group: str | None = None) -> _Taken:
+    """Return *group* and what it needs, or all groups that there are for *source*."""
+    base = source.base()
+    chosen = groups.chosen(base, [group] if group else ())
+    return _Taken(
+        chosen, topics.read(chosen, base), layer.patches(chosen, base), layer.overlay(chosen)
+    )
+
+
 def make_tree(source: Source, folder: Path) -> int:
     """Make *folder* a git tree: one commit for the base (tag ``base``), then one for each topic.
 
@@ -52,20 +71,18 @@ def make_tree(source: Source, folder: Path) -> int:
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder} is there already: name a new or empty folder")
-    taken = groups.chosen(source.base())
-    series = topics.read(taken, source.base())
-    overlay = layer.overlay(taken)
+    taken = _taken(source)
     with atomic.new_dir(folder.resolve()) as new:
         tree.copy(source, new, "--reflink=auto")
         _unhide(new / ".gitignore")
         with progress.step("committing the base"):
             _init(new, f"Linux {source.version()}")
-        with progress.step("committing the topics", len(series)) as step:
-            for number, topic in enumerate(series, 1):
+        with progress.step("committing the topics", len(taken.topics)) as step:
+            for number, topic in enumerate(taken.topics):
                 message = f"{topic.message}\nTopic: {topic.path}\n"
-                _commit(new, source, topic, overlay, message)
-                step.update(number)
-    return len(series)
+                _commit(new, taken, number, message)
+                step.update(number + 1)
+    return len(taken.topics)
 
 
 def refresh(folder: Path) -> list[Path]:
@@ -216,23 +233,18 @@ def _unhide(ignores: Path) -> None:
     File(kept.encode()).write(ignores)
 
 
-def _commit(
-    folder: Path, source: Source, topic: Topic, overlay: dict[str, File], message: str
-) -> None:
-    """Commit *topic* in the repository *folder*, with its files of *overlay*."""
+def _commit(folder: Path, taken: _Taken, number: int, message: str) -> None:
+    """Commit topic *number* of *taken* in the repository *folder*."""
+    topic = taken.topics[number]
     if topic.diff:
-        layer.apply(_patch(source, topic), folder, "--index")
+        layer.apply(taken.patches[number], folder, "--index")
     for path in topic.overlay:
-        overlay[path].write(folder / path)
+        taken.overlay[path].write(folder / path)
     if topic.overlay:
         git(folder, "add", "--force", "--", *topic.overlay)
     author = ("--author", topic.author) if topic.author else ()
     command = ("commit", "--quiet", "--allow-empty", "--cleanup=verbatim", *author, "--file=-")
     git(folder, *command, stdin=message)
-
-
-def _patch(source: Source, topic: Topic) -> Path:
-    return paths.kernel_dir() / topic.group / "hooks" / source.base() / f"{topic.name}.patch"
 
 
 @dataclass(frozen=True)
@@ -257,24 +269,22 @@ def write_series(source: Source, output: Path, *, group: str | None = None) -> S
         raise FlatbootError(
             "git has no user to sign the series off: set git config user.name and user.email"
         )
-    taken = groups.chosen(source.base(), [group] if group else ())
-    series = topics.read(taken, source.base())
-    overlay = layer.overlay(taken)
+    taken = _taken(source, group)
     with tempfile.TemporaryDirectory(prefix="flatboot-series-") as scratch:
         folder = Path(scratch)
-        hooked = {name for topic in series for name in layer.touched(topic.diff)}
+        hooked = {name for topic in taken.topics for name in layer.touched(topic.diff)}
         for name in {"Makefile", *hooked}:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source.directory() / name, folder / name)
         _init(folder, f"Linux {source.version()}")
         first = BASE_TAG
-        for topic in series:
-            _commit(folder, source, topic, overlay, topic.message)
+        for number, topic in enumerate(taken.topics):
+            _commit(folder, taken, number, topic.message)
             if group and topic.group != group:
                 first = git(folder, "rev-parse", "HEAD").strip()
         command = ["format-patch", "--quiet", "--signoff", "--output-directory=.out"]
         if group:
-            git(folder, "config", "branch.main.description", _letter(taken[-1]))
+            git(folder, "config", "branch.main.description", _letter(taken.groups[-1]))
             command += ["--cover-letter", "--cover-from-description=subject"]
         git(folder, *command, f"{first}..main")
         output.mkdir(parents=True, exist_ok=True)
@@ -310,20 +320,16 @@ def build_each(
     Raises:
         FlatbootError: a step does not build; the sentence names its topic.
     """
-    taken = groups.chosen(source.base(), [group] if group else ())
-    series = topics.read(taken, source.base())
-    overlay = layer.overlay(taken)
+    taken = _taken(source, group)
     loaded = arches.load(arch)
-    wanted = build.Request(
-        source, "flatboot", taken, kconfig.resolve(config, taken, loaded), loaded, cc
-    )
-    for number, topic in enumerate(series, 1):
-        done = series[:number]
-        patches = [_patch(source, earlier) for earlier in done]
-        files = {path: overlay[path] for earlier in done for path in earlier.overlay}
-        step = layer.make(source.directory(), patches, files)
+    resolved = kconfig.resolve(config, taken.groups, loaded)
+    wanted = build.Request(source, "flatboot", taken.groups, resolved, loaded, cc)
+    for number, topic in enumerate(taken.topics, 1):
+        brought = [path for earlier in taken.topics[:number] for path in earlier.overlay]
+        files = {path: taken.overlay[path] for path in brought}
+        step = layer.make(source.directory(), taken.patches[:number], files)
         with tree.work_tree(source, "series", step) as where:
             maker = make.Make(where, where / wanted.objects_name, wanted.arch, cc)
-            kconfig.configure(maker, wanted.config, check=number == len(series))
-            title = f"step {number} of {len(series)}, {topic.path}"
+            kconfig.configure(maker, wanted.config, check=number == len(taken.topics))
+            title = f"step {number} of {len(taken.topics)}, {topic.path}"
             build.compile_kernel(maker, title, "vmlinux", Path(loaded.image).name)

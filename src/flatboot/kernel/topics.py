@@ -133,6 +133,7 @@ def write(base: str, topics: Sequence[Topic], overlay: dict[str, File]) -> list[
     """Make hooks for *base*, overlay.toml and overlay/ of each group what is given.
 
     Files that are so already are left alone; patches and overlay files of no topic are removed.
+    A group that *base* has not, and gets no topic of, keeps what it has for other bases.
 
     Returns:
         The files that were written or removed.
@@ -140,7 +141,8 @@ def write(base: str, topics: Sequence[Topic], overlay: dict[str, File]) -> list[
     changed = []
     for group in groups.every():
         own = [topic for topic in topics if topic.group == group.name]
-        changed += _write_group(group, base, own, overlay)
+        if own or group.serves(base):
+            changed += _write_group(group, base, own, overlay)
     return changed
 
 
@@ -150,14 +152,15 @@ def _write_group(
     hooks = group.hooks(base)
     brought = [path for topic in topics for path in topic.overlay]
     wanted = {
-        hooks / "series": File("".join(f"{t.name}.patch\n" for t in topics).encode()),
         **{hooks / f"{topic.name}.patch": File(topic.format().encode()) for topic in topics},
         **{group.overlay / path: overlay[path] for path in brought if path in overlay},
     }
+    if topics:
+        wanted[hooks / "series"] = File("".join(f"{t.name}.patch\n" for t in topics).encode())
     if brought:
         wanted[group.folder / "overlay.toml"] = File(_overlay_toml(topics).encode())
     there = {path for path in group.overlay.rglob("*") if path.is_file()}
-    there.update(hooks.glob("*.patch"), group.folder.glob("overlay.toml"))
+    there.update(hooks.glob("*.patch"), hooks.glob("series"), group.folder.glob("overlay.toml"))
     changed = []
     for path in sorted(there - wanted.keys()):
         path.unlink()

@@ -53,6 +53,12 @@ def test_group_that_is_listed_and_not_there(checkout: Path) -> None:
         groups.every()
 
 
+def test_group_that_is_there_and_not_listed(checkout: Path) -> None:
+    write(checkout / "kernel/third", {"group.toml": GROUP.format("nobody knows", "")})
+    with pytest.raises(FlatbootError, match=r"groups\.toml does not list third: add or remove it"):
+        groups.every()
+
+
 def test_some_groups_make_another_kernel(checkout: Path, kernel_tree: Path) -> None:
     write(
         checkout / "kernel/second",

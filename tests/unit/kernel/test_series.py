@@ -199,6 +199,20 @@ def test_groups_keep_their_order(work: Path, checkout: Path) -> None:
     assert snapshot(checkout) == before
 
 
+def test_group_that_the_base_has_not_keeps_its_files(work: Path, checkout: Path) -> None:
+    second = checkout / "kernel/second"
+    (second / "hooks/7.3/series").unlink()
+    write(
+        second, {"overlay/mm/second.c": "x\n", "overlay.toml": '[topics]\n"x" = ["mm/second.c"]\n'}
+    )
+    before = {path: path.read_bytes() for path in second.rglob("*") if path.is_file()}
+    write(work, {"mm/b.c": "x\n"})
+    commit(work, "mm: x\n\nTopic: first/x")
+    series.refresh(work)
+    assert {path: path.read_bytes() for path in second.rglob("*") if path.is_file()} == before
+    assert [group.name for group in groups.chosen("7.3")] == ["first"]
+
+
 def test_message_that_mail_would_cut_is_refused(work: Path) -> None:
     write(work, {"mm/b.c": "x\n"})
     commit(work, "mm: x\n\nbefore\n---\nafter\n\nTopic: first/x")
