@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from flatboot.bootlog import bootlog_causes, bootlog_facts, bootlog_lines, bootlog_phases
 from flatboot.bootlog.bootlog_boots import BootLog, NoBoot, choose, each
-from flatboot.bootlog.bootlog_causes import SERIAL, Cause
+from flatboot.bootlog.bootlog_causes import Cause
 from flatboot.bootlog.bootlog_facts import Facts, SerialConsole, Stage, Trouble
 from flatboot.bootlog.bootlog_lines import Line
 from flatboot.common import units
@@ -145,9 +145,12 @@ def _analysis(boot: BootLog, number: int, boots: int) -> Analysis:
     phases = bootlog_phases.phases(kept, found)
     calls = initcalls(before)
     console = bootlog_facts.console(before, facts.cmdline) if total else None
+    near = [line for line in kept if (line.at or 0) <= total + _LATER_NS]
+    step = boot.format.resolution_ns
+    causes = bootlog_causes.find(near, facts, total, step, console) if total else []
     return Analysis(
         format=boot.format.name,
-        resolution_ns=boot.format.resolution_ns,
+        resolution_ns=step,
         boot=number,
         boots=boots,
         facts=facts,
@@ -155,8 +158,8 @@ def _analysis(boot: BootLog, number: int, boots: int) -> Analysis:
         from_start=boot.whole_start,
         to_user_space=bootlog_phases.user_space(found),
         phases=phases,
-        gaps=_gaps(before, phases, calls, boot.format.resolution_ns),
-        causes=_causes(kept, facts, total, boot.format.resolution_ns, console),
+        gaps=_gaps(before, phases, calls, step),
+        causes=causes,
         troubles=bootlog_facts.troubles(boot.lines),
         stages=bootlog_facts.stages(kept, total),
         initcalls=calls,
@@ -191,22 +194,6 @@ def _probes(lines: Sequence[Line]) -> list[Call]:
             name = f"{match[1]} ({match[2]})" if match[2] else match[1]
             calls.append(Call(name, max((line.at or 0) - length, 0), length))
     return calls
-
-
-def _causes(
-    lines: Sequence[Line], facts: Facts, total: int, step: int, console: SerialConsole | None
-) -> list[Cause]:
-    """Return what the boot waited for, and user space in its first minutes."""
-    if not total:
-        return []
-    near = [line for line in lines if (line.at or 0) <= total + _LATER_NS]
-    found = bootlog_causes.find(near, facts, total, step)
-    if console and console.bound:
-        # All that it printed, what it printed late among it, took so long; so did lines alike.
-        found = [item for item in found if item.name not in ("", SERIAL)]
-        what = f"{console.name} prints {console.characters:,} characters at {console.baud} baud"
-        found.append(Cause(SERIAL, what, "likely", "", 0, min(console.most_ns, total), 1, "", ""))
-    return sorted(found, key=lambda cause: -cause.length)
 
 
 def _gaps(

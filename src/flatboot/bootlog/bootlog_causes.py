@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from flatboot.bootlog.bootlog_facts import Facts
+from flatboot.bootlog import bootlog_facts
+from flatboot.bootlog.bootlog_facts import Facts, SerialConsole
 from flatboot.bootlog.bootlog_lines import Line
 from flatboot.common import typed, units
 
@@ -23,9 +24,8 @@ _LEAST_SHARE = 0.005
 _ALIKE_SHARE, _ALIKE_NS = 0.01, 50 * _NS_PER_MS
 #: What differs between the lines of two devices.
 _NUMBERS = re.compile(r"\b[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d\b|0x[0-9a-f]+|\d+", re.IGNORECASE)
-#: What a port sends in a tenth of its rate of bits a second, and by how much a wait may miss it.
-_RATES, _BITS, _NEAR = (9600, 19200, 38400, 57600, 115200, 230400, 460800, 921600, 1500000), 10, 0.2
-_AROUND = 17
+#: Usual rates of a port in bits a second, and by what share a wait may miss them.
+_RATES, _NEAR = (9600, 19200, 38400, 57600, 115200, 230400, 460800, 921600, 1500000), 0.2
 _CONSOLE = re.compile(
     r"(?:printk: )?(?:legacy )?console \[((?:tty[A-Z]|ttymxc|uart|hvc)\w*)\] enabled"
 )
@@ -35,8 +35,8 @@ _CONSOLE = re.compile(
 class NamedLines:
     """Two lines between which a cause lies; see causes.toml."""
 
-    begins: str = ""
-    ends: str = ""
+    begins: re.Pattern[str] | None = None
+    ends: re.Pattern[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,13 @@ RULES = typed.load(Path(__file__).with_name("causes.toml"), dict[str, tuple[Caus
 ]
 
 
-def find(lines: Sequence[Line], facts: Facts, total: int, resolution_ns: int) -> list[Cause]:
+def find(
+    lines: Sequence[Line],
+    facts: Facts,
+    total: int,
+    resolution_ns: int,
+    console: SerialConsole | None = None,
+) -> list[Cause]:
     """Return what the boot of *lines* waited for, the longest first.
 
     Args:
@@ -108,15 +114,16 @@ def find(lines: Sequence[Line], facts: Facts, total: int, resolution_ns: int) ->
         facts: what they tell of the machine.
         total: when user space began, in ns.
         resolution_ns: what is not longer than this says nothing.
+        console: the serial console, if there was one.
     """
     claimed: list[tuple[int, int]] = []
     found = []
     kernel = [line for line in lines if (line.at or 0) <= total]
     least = max(round(_LEAST_SHARE * total), resolution_ns, _NS_PER_MS)
-    console = _replayed(kernel)
-    if console is not None:
-        found.append(console)
-        claimed.append((console.start, console.start + console.length))
+    replay = _replayed(kernel)
+    if replay is not None:
+        found.append(replay)
+        claimed.append((replay.start, replay.start + replay.length))
     for rule in RULES:
         if rule.only and not re.search(rule.only, facts.cmdline):
             continue
@@ -126,8 +133,14 @@ def find(lines: Sequence[Line], facts: Facts, total: int, resolution_ns: int) ->
         own = _unclaimed(long_enough, claimed)
         if sum(piece.length for piece in own) > least:
             found.append(_cause(rule, own))
-    alike = [cause for cause in _alike(kernel, claimed) if cause.length > least]
-    return sorted([*found, *alike], key=lambda cause: -cause.length)
+    found += [cause for cause in _alike(kernel, claimed) if cause.length > least]
+    if console and console.bound:
+        # All that it printed, what it printed late among it, took so long; so did lines alike.
+        found = [cause for cause in found if cause.name not in ("", SERIAL)]
+        what = f"{console.name} prints {console.characters:,} characters at {console.baud} baud"
+        piece = _Piece(0, min(console.most_ns, total), "", "")
+        found.append(_cause(CauseRule(SERIAL, what, "likely", ()), [piece]))
+    return sorted(found, key=lambda cause: -cause.length)
 
 
 def _cause(rule: CauseRule, pieces: Sequence[_Piece]) -> Cause:
@@ -149,9 +162,7 @@ def _cause(rule: CauseRule, pieces: Sequence[_Piece]) -> Cause:
 
 def _pieces(span: NamedLines, lines: Sequence[Line]) -> list[_Piece]:
     """Return where *span* lies."""
-    begins, ends = (
-        re.compile(pattern) if pattern else None for pattern in (span.begins, span.ends)
-    )
+    begins, ends = span.begins, span.ends
     found = []
     opened: Line | None = None
     before: Line | None = None
@@ -176,10 +187,14 @@ def _unclaimed(pieces: Sequence[_Piece], claimed: list[tuple[int, int]]) -> list
     """Return those of *pieces* that no other cause has, and claim them."""
     free = []
     for piece in pieces:
-        if all(piece.stop <= start or piece.start >= stop for start, stop in claimed):
+        if _is_free(piece, claimed):
             free.append(piece)
             claimed.append((piece.start, piece.stop))
     return free
+
+
+def _is_free(piece: _Piece, claimed: Sequence[tuple[int, int]]) -> bool:
+    return all(piece.stop <= start or piece.start >= stop for start, stop in claimed)
 
 
 def _alike(lines: Sequence[Line], claimed: Sequence[tuple[int, int]]) -> list[Cause]:
@@ -187,7 +202,7 @@ def _alike(lines: Sequence[Line], claimed: Sequence[tuple[int, int]]) -> list[Ca
     groups: dict[str, list[_Piece]] = {}
     for before, line in itertools.pairwise(lines):
         piece = _between(before, line)
-        if piece.length >= _ALIKE_NS and _unclaimed([piece], list(claimed)):
+        if piece.length >= _ALIKE_NS and _is_free(piece, claimed):
             groups.setdefault(_NUMBERS.sub("#", line.text), []).append(piece)
     found = []
     for pieces in groups.values():
@@ -206,10 +221,10 @@ def _replayed(lines: Sequence[Line]) -> Cause | None:
     """
     characters = 0
     for before, line in itertools.pairwise(lines):
-        characters += len(before.text) + _AROUND
+        characters += bootlog_facts.characters(before)
         match, piece = _CONSOLE.match(line.text), _between(before, line)
         if match and piece.length >= _ALIKE_NS:
-            bits = characters * _BITS * 1e9
+            bits = characters * bootlog_facts.BITS_PER_CHARACTER * 1e9
             rate = min(_RATES, key=lambda baud: abs(bits / baud - piece.length))
             if abs(bits / rate - piece.length) <= _NEAR * piece.length:
                 what = f"{match[1]} prints the {characters:,} characters before it, at {rate} baud"

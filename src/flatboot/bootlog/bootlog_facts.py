@@ -7,23 +7,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from flatboot.bootlog.bootlog_boots import BANNER
 from flatboot.bootlog.bootlog_lines import Line
-from flatboot.common import typed
+from flatboot.common import typed, units
 
 _SERIAL = re.compile(r"\bconsole=(tty(?:[A-Z]\w*|mxc\d+)|uart\w*)(?:,(\S*))?")
 _BAUD = re.compile(r"(?:^|,)(\d{4,7})(?:[noe]\d?r?)?$")
 _DEFAULT_BAUD = 9600
-_BITS_PER_CHARACTER = 10
+BITS_PER_CHARACTER = 10
 #: ``[    0.123456] `` before each line, and carriage return and line feed behind it.
 _AROUND = 17
 _ENABLED = re.compile(
     r"(?:printk: )?(?:legacy |boot)?console \[(?:tty[A-Z]|ttymxc|uart)\w*\] enabled"
 )
-_BANNER, _SMP = re.compile(r"Linux version \d"), re.compile(r"\bSMP\b")
+_SMP = re.compile(r"\bSMP\b")
 _STARTED = re.compile(r"systemd\[1\]: Startup finished in ")
-_STAGE = re.compile(r"((?:\d+(?:\.\d+)?(?:us|ms|s|min|h) ?)+) \((\w+)\)")
-_TIME = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s|min|h)")
-_UNITS = {"us": 1e3, "ms": 1e6, "s": 1e9, "min": 60e9, "h": 3600e9}
+_STAGE = re.compile(rf"({units.SPAN}) \((\w+)\)")
 _DEFAULT_LEVEL, _QUIET_LEVEL = 7, 4
 _LEVEL_WORDS = {"quiet": _QUIET_LEVEL, "debug": 10, "ignore_loglevel": 16}
 _BOUND_SHARE = 0.6
@@ -119,7 +118,7 @@ def troubles(lines: Sequence[Line]) -> list[Trouble]:
 
 @dataclass(frozen=True)
 class Stage:
-    """A part of the way to the login as systemd counted it: its name, and ns."""
+    """A part of the way to the end of the start, by systemd's name for it, and how long, in ns."""
 
     name: str
     length: int
@@ -142,12 +141,7 @@ def stages(lines: Sequence[Line], total: int) -> list[Stage]:
 
 def stages_of(said: str) -> list[Stage]:
     """Return the parts that the sentence *said* names, as in "1.2s (kernel) + 3.4s (userspace)"."""
-    return [Stage(name, time_ns(length)) for length, name in _STAGE.findall(said)]
-
-
-def time_ns(said: str) -> int:
-    """Return the nanoseconds of a time as systemd writes it: "1min 2.5s"."""
-    return round(sum(float(count) * _UNITS[unit] for count, unit in _TIME.findall(said)))
+    return [Stage(name, units.span(length)) for length, name in _STAGE.findall(said)]
 
 
 def losses(lines: Sequence[Line]) -> list[str]:
@@ -167,29 +161,30 @@ def console(lines: Sequence[Line], cmdline: str) -> SerialConsole | None:
         return None
     rate = _BAUD.search(match[2] or "")
     baud = int(rate[1]) if rate else _DEFAULT_BAUD
-    ns_per_character = _BITS_PER_CHARACTER * 1_000_000_000 / baud
+    ns_per_character = BITS_PER_CHARACTER * 1_000_000_000 / baud
     level = _console_level(cmdline)
     printed = [line for line in lines if _is_printed(line, level)]
     if not printed:
         return None
     begins = next((at for at, line in enumerate(lines) if _ENABLED.match(line.text)), 0)
     waits = [
-        (following.at or 0) - (line.at or 0) >= 0.9 * _characters(line) * ns_per_character
+        (following.at or 0) - (line.at or 0) >= 0.9 * characters(line) * ns_per_character
         for line, following in zip(lines[begins:], lines[begins + 1 :], strict=False)
         if _is_printed(line, level)
     ]
-    characters = sum(map(_characters, printed))
+    count = sum(map(characters, printed))
     return SerialConsole(
         name=match[1],
         baud=baud,
         assumed=rate is None,
-        characters=characters,
-        most_ns=round(characters * ns_per_character),
+        characters=count,
+        most_ns=round(count * ns_per_character),
         bound=bool(waits) and sum(waits) / len(waits) > _BOUND_SHARE,
     )
 
 
-def _characters(line: Line) -> int:
+def characters(line: Line) -> int:
+    """Return how many characters a console prints for *line*."""
     return len(line.text) + _AROUND
 
 
@@ -224,7 +219,7 @@ def _number(lines: Sequence[Line], name: str) -> int | None:
 
 def _cpus(lines: Sequence[Line]) -> int | None:
     """Return the number of CPUs; a kernel that is not built for several has one."""
-    banner = next((line.text for line in lines if _BANNER.match(line.text)), "")
+    banner = next((line.text for line in lines if BANNER.match(line.text)), "")
     return _number(lines, "cpus") or (1 if banner and not _SMP.search(banner) else None)
 
 

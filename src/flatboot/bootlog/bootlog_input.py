@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from io import BufferedReader
 from pathlib import Path
-from typing import Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from zstandard import ZstdDecompressor, ZstdError
 
@@ -25,6 +25,9 @@ from flatboot.bootlog.bootlog_boots import NoBoot
 from flatboot.bootlog.bootlog_lines import Line
 from flatboot.common import disk, progress
 from flatboot.common.errors import FlatbootError
+
+if TYPE_CHECKING:
+    from zstandard import ZstdDecompressionObj
 
 T = TypeVar("T")
 
@@ -63,20 +66,19 @@ class _Zstd:
 
     def __init__(self, file: BufferedReader) -> None:
         self._file = file
-        self._frame = ZstdDecompressor().decompressobj()
-        self._begun = False
+        #: The frame that has begun and not ended.
+        self._frame: ZstdDecompressionObj | None = None
         self._rest = b""
 
     def read(self, size: int) -> bytes:
         while data := self._rest or self._file.read(min(size, _SAMPLE)):
-            if not self._begun:
-                self._frame, self._begun = ZstdDecompressor().decompressobj(), True
-            unpacked = self._frame.decompress(data)
-            self._rest = self._frame.unused_data if self._frame.eof else b""
-            self._begun = not self._frame.eof
+            frame = self._frame or ZstdDecompressor().decompressobj()
+            unpacked = frame.decompress(data)
+            self._rest = frame.unused_data if frame.eof else b""
+            self._frame = None if frame.eof else frame
             if unpacked:
                 return unpacked
-        if self._begun:
+        if self._frame:
             raise EOFError("it ends within a frame")
         return b""
 

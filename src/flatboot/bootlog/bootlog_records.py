@@ -19,13 +19,13 @@ _OPEN, _CLOSE = re.compile(r"\s*(?:\[\s*)?(?:\}\s*,\s*)?\{$"), re.compile(r"\s*\
 class Records:
     """Puts the lines of a message together.
 
-    ``add`` says whether a line is a part of one. The messages that are whole then stand in
-    ``whole``, as the fields that they have, to be taken from there.
+    ``add`` says whether a line is a part of one; ``taken`` then has the messages that are whole, as
+    the fields that they have.
     """
 
     def __init__(self) -> None:
         """Begin with nothing."""
-        self.whole: list[dict[str, Any]] = []
+        self._whole: list[dict[str, Any]] = []
         self._fields: dict[str, Any] = {}
         #: How the message that is open is written: "", "fields" or "json".
         self._form = ""
@@ -53,12 +53,12 @@ class Records:
 
     def taken(self) -> Iterator[dict[str, Any]]:
         """Yield the messages that are whole, once each."""
-        while self.whole:
-            yield self.whole.pop(0)
+        while self._whole:
+            yield self._whole.pop(0)
 
     def _begin(self, form: str) -> None:
         if self._fields:
-            self.whole.append(self._fields)
+            self._whole.append(self._fields)
         self._fields, self._form = {}, form
 
     def _add_field(self, text: str) -> bool:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from flatboot.bootlog.bootlog import Analysis
-from flatboot.bootlog.bootlog_facts import Stage, stages_of, time_ns
+from flatboot.bootlog.bootlog_facts import Stage, stages_of
+from flatboot.common import units
 
 #: What the kernel shows of the firmware's own record (ACPI FPDT), in ns since reset.
 FPDT = Path("/sys/firmware/acpi/fpdt/boot")
@@ -18,10 +19,9 @@ EFI_VARIABLES = Path("/sys/firmware/efi/efivars")
 _LOADER = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
 _COMMANDS = (("time",), ("blame",), ("critical-chain", "--no-pager"))
 _SECONDS = 20.0
-_DURATION = r"(?:\d+(?:\.\d+)?(?:us|ms|s|min|h) ?)+"
-_BLAME = re.compile(rf"^ *(?P<time>{_DURATION}) (?P<unit>\S+\.\w+)$")
+_BLAME = re.compile(rf"^ *(?P<time>{units.SPAN}) (?P<unit>\S+\.\w+)$")
 _CHAIN = re.compile(
-    rf"^[ └─│├]*(?P<unit>\S+\.\w+) @(?P<at>{_DURATION})(?: \+(?P<time>{_DURATION}))?$"
+    rf"^[ └─│├]*(?P<unit>\S+\.\w+) @(?P<at>{units.SPAN})(?: \+(?P<time>{units.SPAN}))?$"
 )
 _ORDER = ("firmware", "loader", "kernel", "initrd", "userspace")
 
@@ -58,10 +58,10 @@ def of_text(text: str) -> WholeWay:
     slowest, chain = [], []
     for line in text.splitlines():
         if match := _BLAME.match(line):
-            slowest.append(Unit(match["unit"], time_ns(match["time"])))
+            slowest.append(Unit(match["unit"], units.span(match["time"])))
         elif match := _CHAIN.match(line):
-            took = time_ns(match["time"]) if match["time"] else 0
-            chain.append(Unit(match["unit"], took, time_ns(match["at"])))
+            took = units.span(match["time"]) if match["time"] else 0
+            chain.append(Unit(match["unit"], took, units.span(match["at"])))
     said = next((line for line in text.splitlines() if "Startup finished in" in line), "")
     return WholeWay(stages_of(said), slowest, chain)
 

@@ -175,9 +175,9 @@ def _compare(logs: Sequence[str], boot: int | None, against: int | None) -> None
     """Print what a boot takes longer for than another, of two logs or of one."""
     if len(logs) == 2 and (boot, against) != (None, None):
         raise UsageError("of two logs the last boots are compared: leave out --boot and --against")
-    if list(logs).count(bootlog_input.STDIN) > 1 or (len(logs) == 1 and logs[0] == "-"):
+    pairs = [(logs[0], against), (logs[-1], boot)]
+    if all(name == bootlog_input.STDIN for name, _ in pairs):
         raise UsageError("standard input can be read once only: give files")
-    pairs = [(logs[0], against), (logs[-1], boot)] if len(logs) == 1 else [(f, None) for f in logs]
     old, new = (bootlog_input.analyze(name, number) for name, number in pairs)
     if not old.total or not new.total:
         raise FlatbootError("a log without times cannot be compared: boot with printk.time=1")

@@ -7,8 +7,10 @@ import re
 from flatboot.common.errors import UsageError
 
 _FACTORS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-_NS = {"us": 1e3, "ms": 1e6, "s": 1e9}
-_SPAN = re.compile(r"(\d+(?:\.\d+)?) ?(us|ms|s)")
+_NS = {"us": 1e3, "ms": 1e6, "s": 1e9, "min": 60e9, "h": 3600e9}
+_TIME = re.compile(r"(\d+(?:\.\d+)?) ?(us|ms|s|min|h)")
+#: What ``span`` reads, to be a part of other patterns.
+SPAN = r"(?:\d+(?:\.\d+)? ?(?:us|ms|s|min|h) ?)+"
 _SIZE = re.compile(r"(\d+)([KMGT]?)(?:i?B)?", re.IGNORECASE)
 
 
@@ -48,15 +50,14 @@ def decimal_size(count: float) -> str:
 
 
 def span(text: str) -> int:
-    """Return the nanoseconds that *text* names: ``50ms``, ``1.5s``, ``200us``.
+    """Return the nanoseconds that *text* names: ``50ms``, ``1.5s``, ``1min 2.5s``.
 
     Raises:
         UsageError: it is no time.
     """
-    match = _SPAN.fullmatch(text.strip())
-    if not match:
+    if not re.fullmatch(SPAN, text.strip()):
         raise UsageError(f"{text!r} is not a time: write a number and us, ms or s")
-    return round(float(match[1]) * _NS[match[2]])
+    return round(sum(float(count) * _NS[unit] for count, unit in _TIME.findall(text)))
 
 
 def many(number: int, what: str) -> str:

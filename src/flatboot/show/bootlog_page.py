@@ -39,7 +39,7 @@ def sections(analysis: Analysis, advice: Sequence[Advice], way: WholeWay) -> lis
         (
             "way",
             "From firmware to the end of the start",
-            _tables(*([bootlog_tables.stage_table(analysis)] if analysis.stages else [])),
+            _tables(bootlog_tables.stage_table(analysis)) if analysis.stages else [],
             "The log does not say: sudo flatboot analyze --live, or --systemd with what"
             " systemd-analyze printed.",
         ),
@@ -47,13 +47,13 @@ def sections(analysis: Analysis, advice: Sequence[Advice], way: WholeWay) -> lis
         (
             "waits",
             "What the boot waited for",
-            _tables(*([bootlog_tables.cause_table(analysis)] if analysis.causes else [])),
+            _tables(bootlog_tables.cause_table(analysis)) if analysis.causes else [],
             "No known cause was found.",
         ),
         (
             "gaps",
             "Largest gaps",
-            _tables(*([bootlog_tables.gap_table(analysis)] if analysis.gaps else [])),
+            _tables(bootlog_tables.gap_table(analysis)) if analysis.gaps else [],
             "There are none.",
         ),
         ("units", "Units of systemd", _tables(*bootlog_views.way(way)), "The log does not say."),

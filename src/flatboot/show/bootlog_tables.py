@@ -27,6 +27,8 @@ _MOST_CAUSES = 10
 _LEADS = 0.9
 #: The parts behind the kernel, by systemd's names.
 AFTER_KERNEL = {"initrd": "initramfs", "userspace": "user space"}
+#: What to do about them.
+ASK = "ask the service manager: systemd-analyze blame, critical-chain"
 _STAGES = {"loader": "boot loader", **AFTER_KERNEL}
 
 
@@ -39,7 +41,7 @@ def report(analysis: Analysis, advice: Sequence[Advice]) -> Iterator[RenderableT
     if analysis.clock_fault:
         yield Text(f"The clock: {analysis.clock_fault}\n", style="yellow")
     yield _summary(analysis)
-    if len(analysis.causes) > 1 or (analysis.causes and not leads(analysis)):
+    if len(analysis.causes) > isinstance(leading(analysis), Cause):
         yield cause_table(analysis)
     if analysis.stages:
         yield stage_table(analysis)
@@ -88,52 +90,57 @@ def _errors(analysis: Analysis) -> Iterator[Text]:
         yield text
 
 
-def behind_kernel(analysis: Analysis) -> list[Stage]:
-    """Return the parts behind the kernel's, if together they take longer than it; else none."""
+def leading(analysis: Analysis) -> Stage | Cause | Gap | None:
+    """Return what took longest: a part behind the kernel's, a known cause, or else a gap.
+
+    The parts behind the kernel's count if together they take longer than it; a cause does if no gap
+    is much longer. None where nothing stands out.
+    """
     after = [stage for stage in analysis.stages if stage.name in AFTER_KERNEL]
-    return after if sum(stage.length for stage in after) > analysis.total > 0 else []
-
-
-def leads(analysis: Analysis) -> bool:
-    """Return whether a known cause is what matters most: no gap is much longer."""
-    largest = analysis.gaps[0].length if analysis.gaps else 0
-    return bool(analysis.causes) and analysis.causes[0].length >= _LEADS * largest
+    if sum(stage.length for stage in after) > analysis.total > 0:
+        return max(after, key=lambda stage: stage.length)
+    gap = analysis.gaps[0] if analysis.gaps else None
+    cause = analysis.causes[0] if analysis.causes else None
+    if cause is not None and cause.length >= _LEADS * (gap.length if gap else 0):
+        return cause
+    return gap
 
 
 def _headline(analysis: Analysis, advice: Sequence[Advice]) -> Text | None:
     """Return what took longest, why, and what to do; None where nothing stands out."""
-    if after := behind_kernel(analysis):
-        return _stage_headline(analysis, after)
-    if leads(analysis):
-        return _cause_headline(analysis, advice)
-    return _gap_headline(analysis) if analysis.gaps else None
+    match leading(analysis):
+        case Stage() as stage:
+            return _stage_headline(analysis, stage)
+        case Cause() as cause:
+            return _cause_headline(analysis, cause, advice)
+        case Gap() as gap:
+            return _gap_headline(analysis, gap)
+    return None
 
 
-def _stage_headline(analysis: Analysis, after: Sequence[Stage]) -> Text:
-    whole = sum(stage.length for stage in analysis.stages)
-    longest = max(after, key=lambda stage: stage.length)
-    text = Text(units.duration(longest.length), style="bold")
+def _stage_headline(analysis: Analysis, stage: Stage) -> Text:
+    text = Text(units.duration(stage.length), style="bold")
     text.append(
-        f" of {units.duration(whole)} pass in the {AFTER_KERNEL[longest.name]}, by its own"
-        f" count; the kernel's part is {units.duration(analysis.total)}.\n",
+        f" of {units.duration(whole_way(analysis))} pass in the {AFTER_KERNEL[stage.name]}, by its"
+        f" own count; the kernel's part is {units.duration(analysis.total)}.\n",
         "not bold",
     )
-    text.append("Do: ask the service manager: systemd-analyze blame, critical-chain.\n", "not bold")
+    text.append(f"Do: {ASK}.\n", "not bold")
     return text
 
 
-def _cause_headline(analysis: Analysis, advice: Sequence[Advice]) -> Text:
-    cause = analysis.causes[0]
+def whole_way(analysis: Analysis) -> int:
+    """Return how long all parts from firmware to the end of the start took, in ns."""
+    return sum(stage.length for stage in analysis.stages)
+
+
+def _cause_headline(analysis: Analysis, cause: Cause, advice: Sequence[Advice]) -> Text:
     text = Text(units.duration(cause.length), style="bold")
-    likely = "likely " if cause.sure == "likely" else ""
     where = f", {cause.devices} devices in turn" if cause.devices > 1 and cause.name else ""
     share = f"{_share(cause.length, analysis.total)} of {whole(analysis)}"
     if cause.start >= analysis.total:
         share = "behind the kernel's part"
-    text.append(
-        f" ({share}): {likely}{cause.what}{where}.\n",
-        "not bold",
-    )
+    text.append(f" ({share}): {sure(cause)}{where}.\n", "not bold")
     if cause.like:
         text.append(f"It may also be {cause.like}.\n", "not bold")
     to_do = remedy(cause, advice)
@@ -145,6 +152,11 @@ def _cause_headline(analysis: Analysis, advice: Sequence[Advice]) -> Text:
             text.append(f"{word}: ", "not bold dim")
             text.append(f"{line.strip()}\n", "not bold")
     return text
+
+
+def sure(cause: Cause) -> str:
+    """Return what went on, and that it is a guess, if it is one."""
+    return f"{'likely ' * (cause.sure == 'likely')}{cause.what}"
 
 
 def remedy(cause: Cause, advice: Sequence[Advice]) -> Advice | None:
@@ -172,8 +184,7 @@ def whole(analysis: Analysis) -> str:
     return "the kernel's part" if analysis.to_user_space else "the log"
 
 
-def _gap_headline(analysis: Analysis) -> Text:
-    gap = analysis.gaps[0]
+def _gap_headline(analysis: Analysis, gap: Gap) -> Text:
     text = Text(f"{units.duration(gap.length)}", style="bold")
     text.append(
         f" ({gap.length / analysis.total:.1%} of {whole(analysis)}) pass between two lines",
@@ -223,14 +234,14 @@ def _summary(analysis: Analysis) -> Text:
 
 def stage_table(analysis: Analysis) -> Table:
     """Return the parts from firmware to the end of the start."""
-    whole = sum(stage.length for stage in analysis.stages)
+    total = whole_way(analysis)
     table = Table(title="From firmware to the end of the start", title_justify="left")
     table.add_column("part")
     table.add_column("takes", justify="right")
     table.add_column("share", justify="right")
     table.add_column("", width=_BAR_WIDTH)
     for stage in analysis.stages:
-        share = stage.length / whole if whole else 0.0
+        share = stage.length / total if total else 0.0
         name = _STAGES.get(stage.name, stage.name)
         bar = Bar(1, 0, share, width=_BAR_WIDTH, color="cyan")
         table.add_row(name, units.duration(stage.length), f"{share:.1%}", bar)

@@ -10,9 +10,11 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from flatboot.bootlog.bootlog import Analysis
+from flatboot.bootlog.bootlog import Analysis, Gap
 from flatboot.bootlog.bootlog_advice import Advice
 from flatboot.bootlog.bootlog_boots import NoBoot
+from flatboot.bootlog.bootlog_causes import Cause
+from flatboot.bootlog.bootlog_facts import Stage
 from flatboot.bootlog.bootlog_way import WholeWay
 from flatboot.bootlog.log_gap import WiderGap
 from flatboot.common import units
@@ -22,6 +24,7 @@ _MOST = 20
 _MOST_UNITS = 10
 #: Who printed a line: what stands before the first colon, a driver with its device.
 _WHO = re.compile(r"([A-Za-z][\w.-]*(?: [\w:.-]+)?): ")
+_UNKNOWN = "not known"
 _SOMEBODY = "(no name)"
 
 
@@ -33,29 +36,28 @@ def terse(analysis: Analysis, advice: Sequence[Advice]) -> list[str]:
         return _three(
             where, f"{worst.what}: {worst.line}", "report what the log says from there on"
         )
-    gap = analysis.gaps[0] if analysis.gaps else None
-    if after := bootlog_tables.behind_kernel(analysis):
-        longest = max(after, key=lambda stage: stage.length)
-        whole = sum(stage.length for stage in analysis.stages)
-        return _three(
-            f"{units.duration(longest.length)} of {units.duration(whole)} in the"
-            f" {bootlog_tables.AFTER_KERNEL[longest.name]}",
-            f"it says so itself; the kernel's part is {units.duration(analysis.total)}",
-            "ask the service manager: systemd-analyze blame, critical-chain",
-        )
-    if bootlog_tables.leads(analysis):
-        cause = analysis.causes[0]
-        likely = "likely " if cause.sure == "likely" else ""
-        remedy = bootlog_tables.remedy(cause, advice)
-        where = _where(cause.length, analysis, cause.after)
-        return _three(where, f"{likely}{cause.what}", remedy.name if remedy else "not known")
-    best = next((item for item in advice if not item.cause), None)
-    to_do = f"{best.name}" if best else "not known"
-    if gap is None:
-        return _three("nowhere for long", "no gap stands out", to_do)
-    return _three(
-        _where(gap.length, analysis, gap.before[-1]), f"not known, until: {gap.after[0]}", to_do
-    )
+    match bootlog_tables.leading(analysis):
+        case Stage() as stage:
+            return _three(
+                f"{units.duration(stage.length)} of"
+                f" {units.duration(bootlog_tables.whole_way(analysis))} in the"
+                f" {bootlog_tables.AFTER_KERNEL[stage.name]}",
+                f"it says so itself; the kernel's part is {units.duration(analysis.total)}",
+                bootlog_tables.ASK,
+            )
+        case Cause() as cause:
+            remedy = bootlog_tables.remedy(cause, advice)
+            where = _where(cause.length, analysis, cause.after)
+            return _three(where, bootlog_tables.sure(cause), remedy.name if remedy else _UNKNOWN)
+        case Gap() as gap:
+            where, why = _where(gap.length, analysis, gap.before[-1]), f"until: {gap.after[0]}"
+            return _three(where, f"{_UNKNOWN}, {why}", _best(advice))
+    return _three("nowhere for long", "no gap stands out", _best(advice))
+
+
+def _best(advice: Sequence[Advice]) -> str:
+    """Return what helps most where no known cause leads."""
+    return next((item.name for item in advice if not item.cause), _UNKNOWN)
 
 
 def _three(where: str, why: str, to_do: str) -> list[str]:
@@ -110,12 +112,13 @@ def boots(found: Sequence[Analysis | NoBoot]) -> Table:
 def _longest(analysis: Analysis) -> str:
     if analysis.troubles:
         return analysis.troubles[0].what
-    if bootlog_tables.leads(analysis):
-        cause = analysis.causes[0]
-        return f"{units.duration(cause.length)}: {cause.what}"
-    if analysis.gaps:
-        gap = analysis.gaps[0]
-        return f"{units.duration(gap.length)} before {gap.after[0]}"
+    match bootlog_tables.leading(analysis):
+        case Stage() as stage:
+            return f"{units.duration(stage.length)}: {bootlog_tables.AFTER_KERNEL[stage.name]}"
+        case Cause() as cause:
+            return f"{units.duration(cause.length)}: {cause.what}"
+        case Gap() as gap:
+            return f"{units.duration(gap.length)} before {gap.after[0]}"
     return ""
 
 

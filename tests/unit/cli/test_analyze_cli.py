@@ -104,6 +104,7 @@ def test_all_boots() -> None:
     assert "2 boots" in text
     assert "4.095 s" in text and "8.190 s" in text
     assert "(no start)" in run(str(DATA / "public/fragment.log"), "--boots")
+    assert "67.000 s: user space" in run(str(DATA / "public/initrd.log"), "--boots")
 
 
 def test_lines_that_took_long() -> None:
