@@ -11,6 +11,9 @@
  *			millisecond
  *	cpus shuffle SECONDS
  *			take CPUs down and up at random, under load; then all up
+ *	cpus starve CPU
+ *			have a real-time task there that never sleeps, and see
+ *			whether another one gets to run beside it within 5 s
  *
  * Results:
  *	cpus.first	CPUs that are online when the program starts
@@ -24,6 +27,7 @@
  *	cpus.task	ns that the task ran late at most
  *	cpus.shuffled	how often a CPU went down or came up
  *	cpus.refused	how often it did not
+ *	cpus.starved	no, or yes
  */
 #define _GNU_SOURCE
 #include <linux/membarrier.h>
@@ -110,14 +114,20 @@ static void raise_cpu(int cpu)
 
 static int ran, stale;
 
-static void try_cpu(int cpu)
+/* Run on @cpu from here on; false if that cannot be. */
+static bool move_to(int cpu)
 {
 	static cpu_set_t set[MOST / CPU_SETSIZE];
 
 	CPU_ZERO_S(sizeof(set), set);
 	CPU_SET_S((size_t)cpu, sizeof(set), set);
-	if (sched_setaffinity(0, sizeof(set), set) == 0 &&
-	    sched_getcpu() == cpu)
+	return sched_setaffinity(0, sizeof(set), set) == 0 &&
+	       sched_getcpu() == cpu;
+}
+
+static void try_cpu(int cpu)
+{
+	if (move_to(cpu))
 		ran++;
 	if (access(online_file(cpu), R_OK) == 0 &&
 	    atoi(text_of(online_file(cpu))) != 1)
@@ -297,6 +307,42 @@ static int shuffle(unsigned int seconds)
 	return 0;
 }
 
+static int starving;
+
+static void hog(void)
+{
+	struct sched_param priority = { .sched_priority = 50 };
+
+	if (!move_to(starving) || sched_setscheduler(0, SCHED_FIFO, &priority))
+		fail("hog");
+	for (;;)
+		;
+}
+
+static void move_there(void)
+{
+	if (!move_to(starving))
+		fail("move");
+}
+
+static int starve(int cpu)
+{
+	pid_t real_time, other;
+	int status = -1;
+
+	starving = cpu;
+	real_time = start(hog);
+	while (sched_getscheduler(real_time) != SCHED_FIFO)
+		nap(1);
+	other = start(move_there);
+	for (int i = 0; i < 500 && !waitpid(other, &status, WNOHANG); i++)
+		nap(10);
+	printf(RESULT "cpus.starved=%s\n", status == 0 ? "no" : "yes");
+	kill(real_time, SIGKILL);
+	waitpid(real_time, NULL, 0);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -312,10 +358,12 @@ int main(int argc, char **argv)
 		return 0;
 	if (argc > 2 && !strcmp(what, "shuffle"))
 		return shuffle((unsigned int)atoi(argv[2]));
+	if (argc > 2 && !strcmp(what, "starve"))
+		return starve(atoi(argv[2]));
 	if (bring_up(what))
 		return 0;
 	fputs("usage: cpus wait|raise|try|suffer wait|suffer raise|"
-	      "shuffle SECONDS\n",
+	      "shuffle SECONDS|starve CPU\n",
 	      stderr);
 	return 2;
 }
