@@ -8,11 +8,14 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from flatboot.cli import kernel_check_cli
 from flatboot.common import disk, screen
 from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.kernel import bases, build, groups, kconfig, packages, series, sources
 
 app = typer.Typer(help="Kernel bases, trees, images and patches.", no_args_is_help=True)
+
+app.command("check")(kernel_check_cli.check)
 
 Base = Annotated[
     str | None, typer.Option(help="Kernel base, of those in kernel/bases.toml.", show_default="7.3")

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import typer
 from rich.table import Table
@@ -18,25 +17,17 @@ from flatboot.common.errors import FlatbootError
 from flatboot.common.git import git
 from flatboot.kernel import (
     bases,
-    build,
     checkpatch,
     groups,
-    kconfig,
     layer,
-    make,
     sources,
     topics,
-    tree,
 )
 
 _GCC_FLAGS = ("-Wall", "-Wextra", "-Werror", "-O2", "-fsyntax-only")
-_SPARSE_CONFIG = "debug"
-_COMMON_ARCH = "x86_64"
-_INCLUDED = re.compile(r'^#include "(.*\.c)"$', re.MULTILINE)
 #: Files of the kernel part that are written as the kernel writes them.
 _OVERLAY = re.compile(r"kernel/[^/]+/overlay/")
 _SHELL = re.compile(rb"#!.*\b(?:ba)?sh\n")
-_WARNING = re.compile(r"^(\S+?):\d+(?::\d+)?: (warning|error): (.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -48,19 +39,11 @@ class Check:
     run: Callable[[list[str]], str]
 
 
-def lint(
-    kernel: Annotated[
-        bool,
-        typer.Option(
-            "--kernel", help="Also sparse and W=1: warnings that a stock kernel does not have."
-        ),
-    ] = False,
-) -> None:
+def lint() -> None:
     """Check all code: ruff, mypy, clang-format, gcc, shellcheck, checkpatch."""
-    checks = _checks() + (_new_kernel_warnings() if kernel else [])
     table = _table()
     failed: list[tuple[str, str]] = []
-    for check in checks:
+    for check in _checks():
         with progress.step(f"lint: {check.name}"):
             objections = _objections(check)
         if objections:
@@ -178,66 +161,3 @@ def _kernel_checks(name: str) -> list[Check]:
         Check(f"checkpatch, hooks for {name}", patches, reports("--no-signoff")),
         Check(f"checkpatch, overlay ({name})", code, reports("--file")),
     ]
-
-
-def _new_kernel_warnings() -> list[Check]:
-    """Return the checks of sparse and W=1 on the C files that the flatboot flavour touches.
-
-    Files of an architecture are checked on that one, all others on x86-64.
-    """
-    base = bases.default()
-    wanted = build.request(base, "flatboot", _SPARSE_CONFIG, _COMMON_ARCH, "gcc")
-    changed = {name: file.content.decode() for name, file in wanted.layer().files.items() if file}
-    included = {Path(m).name for text in changed.values() for m in _INCLUDED.findall(text)}
-    touched = sorted(
-        name for name in changed if name.endswith(".c") and Path(name).name not in included
-    )
-
-    def check(arch: str) -> Check:
-        def run(files: list[str]) -> str:
-            flatboot = _kernel_warnings(base, "flatboot", arch, files)
-            stock = _kernel_warnings(base, "stock", arch, files)
-            return "\n".join(sorted(flatboot - stock))
-
-        own = f"arch/{arches.load(arch).kernel_arch}/"
-        files = [
-            name
-            for name in touched
-            if name.startswith(own) or (arch == _COMMON_ARCH and not name.startswith("arch/"))
-        ]
-        return Check(f"sparse and W=1, {base}, {arch}", files, run)
-
-    return [check(arch) for arch in arches.names()]
-
-
-def _kernel_warnings(base: str, flavour: str, arch: str, files: list[str]) -> set[str]:
-    """Return the warnings of sparse and W=1 on those of *files* that the tree has."""
-    wanted = build.request(base, flavour, _SPARSE_CONFIG, arch, "gcc")
-    with tree.work_tree(wanted.source, flavour, wanted.layer()) as where:
-        maker = make.Make(where, where / f"{wanted.objects_name}-sparse", wanted.arch, wanted.cc)
-        kconfig.configure(maker, wanted.config)
-        log = maker.objects / "sparse.log"
-        maker.run("prepare", what="the preparation for sparse", log=log)
-        there = [name for name in files if (where / name).is_file()]
-        found: set[str] = set()
-        for name in there:
-            target = str(Path(name).with_suffix(".o"))
-            what = f"sparse and W=1 on {name}"
-            (maker.objects / target).unlink(missing_ok=True)
-            try:
-                found |= warnings_in(maker.run("C=2", "W=1", target, what=what, log=log))
-            except FlatbootError:
-                # As on stock if it belongs to a driver that the config leaves out.
-                found.add(f"{name}: error: it does not compile with the config {_SPARSE_CONFIG}")
-    return found
-
-
-def warnings_in(output: str) -> set[str]:
-    """Return the warnings and errors in a compiler's or sparse's output, less their line numbers.
-
-    Without them, those of two flavours can be compared.
-    """
-    return {
-        f"{match[1].removeprefix('../')}: {match[2]}: {match[3]}"
-        for match in _WARNING.finditer(output)
-    }

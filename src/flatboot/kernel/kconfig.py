@@ -104,10 +104,11 @@ def resolve(name: str, groups: Sequence[Group], arch: Arch) -> Config:
     )
 
 
-def options(group: Group) -> list[str]:
-    """Return the options that a kernel with *group* sets, tests left out, without CONFIG_."""
-    file = group.folder / _OF_GROUPS["groups"]
-    return list(settings(file)) if file.is_file() else []
+def options(group: Group, *, tests: bool = False) -> list[str]:
+    """Return the options that a kernel with *group* sets, without CONFIG_, and those of *tests*."""
+    entries = ("groups", "groups-tests") if tests else ("groups",)
+    files = [group.folder / _OF_GROUPS[entry] for entry in entries]
+    return [name for file in files if file.is_file() for name in settings(file)]
 
 
 def _expanded(entry: str, groups: Sequence[Group], arch: Arch) -> list[Path]:

@@ -7,9 +7,9 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from flatboot.common import processes
-from flatboot.common.arches import Arch
 from flatboot.common.errors import FlatbootError
 
 _FIXED = {
@@ -20,7 +20,8 @@ _FIXED = {
     "KBUILD_BUILD_HOST": "localhost",
     "KBUILD_BUILD_VERSION": "1",
 }
-_INHERITED = (
+#: Variables of this process that make does not get.
+INHERITED = (
     "ARCH",
     "CROSS_COMPILE",
     "CC",
@@ -49,12 +50,24 @@ _INHERITED = (
 )
 
 
-def compiler(arch: Arch, cc: str) -> str:
+class Target(Protocol):
+    """What make compiles for."""
+
+    @property
+    def kernel_arch(self) -> str:
+        """The value of make's ARCH."""
+
+    @property
+    def cross_compile(self) -> str:
+        """The value of make's CROSS_COMPILE on this host; empty where none is needed."""
+
+
+def compiler(arch: Target, cc: str) -> str:
     """Return the command of compiler *cc* for *arch*: gcc gets the cross prefix, clang does not."""
     return cc if "clang" in cc or "/" in cc else arch.cross_compile + cc
 
 
-def compiler_version(arch: Arch, cc: str) -> str:
+def compiler_version(arch: Target, cc: str) -> str:
     """Return the first line of what the compiler says of its version.
 
     Raises:
@@ -72,7 +85,7 @@ class Make:
 
     tree: Path
     objects: Path
-    arch: Arch
+    arch: Target
     cc: str
 
     def run(
@@ -104,7 +117,7 @@ class Make:
             what=what,
             cwd=self.tree,
             env=_FIXED,
-            without=_INHERITED,
+            without=INHERITED,
             log=log,
             on_line=on_line,
         )

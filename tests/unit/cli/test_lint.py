@@ -94,17 +94,6 @@ def test_check_that_cannot_run_is_a_failure(
     assert "the tool is not there" in capsys.readouterr().out
 
 
-def test_warnings_are_compared_without_line_numbers() -> None:
-    output = (
-        "../mm/a.c:12:3: warning: symbol 'x' was not declared\n"
-        "  CC      mm/a.o\n../include/linux/mm.h:7: error: bad\n../mm/a.c:90: note: see here\n"
-    )
-    assert lint.warnings_in(output) == {
-        "mm/a.c: warning: symbol 'x' was not declared",
-        "include/linux/mm.h: error: bad",
-    }
-
-
 def test_shell_scripts_are_known_by_their_first_line() -> None:
     scripts = next(check for check in lint._checks() if check.name == "shellcheck").files
     assert {

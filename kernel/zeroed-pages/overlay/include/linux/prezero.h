@@ -54,7 +54,8 @@ static inline gfp_t prezero_gfp(void)
 
 #endif /* CONFIG_PREZERO */
 
-#if defined(CONFIG_PREZERO) && defined(CONFIG_HUGETLBFS)
+#ifdef CONFIG_HUGETLBFS
+#ifdef CONFIG_PREZERO
 void hugetlb_zero_user(struct folio *folio, unsigned long addr_hint);
 #else
 static inline void hugetlb_zero_user(struct folio *folio, unsigned long addr_hint)
@@ -62,5 +63,6 @@ static inline void hugetlb_zero_user(struct folio *folio, unsigned long addr_hin
 	folio_zero_user(folio, addr_hint);
 }
 #endif
+#endif /* CONFIG_HUGETLBFS */
 
 #endif /* _LINUX_PREZERO_H */

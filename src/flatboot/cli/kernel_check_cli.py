@@ -1,0 +1,165 @@
+"""``flatboot kernel check``: does it compile wherever a build robot would try?"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from flatboot.common import atomic, disk, paths, progress, screen, typed
+from flatboot.common.errors import FlatbootError, UsageError
+from flatboot.common.git import git
+from flatboot.kernel import bases, groups, make, sources, targets
+from flatboot.kernel.check import Compilation, Robot
+
+_OUTCOMES = Path("bench") / "kernel-check.json"
+#: Debian's compilers; every one that the base takes.
+_COMPILERS = ("gcc", "clang-19")
+_SEEDS, _LONG_SEEDS = 60, 400
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What came of a compilation.
+
+    Attributes:
+        row: the row of the table in which it counts.
+        files: how many files were compiled.
+        objections: what is said that stock does not have.
+        base_fails: whether stock does not compile either.
+        seconds: how long it took.
+        version: the version of the base.
+        commit: that of the checkout.
+    """
+
+    row: str
+    files: int
+    objections: tuple[str, ...]
+    base_fails: bool
+    seconds: int
+    version: str
+    commit: str
+
+
+@disk.full_is_an_error()
+def check(
+    base: Annotated[
+        str | None, typer.Option(help="Kernel base, of those in kernel/bases.toml.")
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option(help="This group, and what it needs.", show_default="all groups")
+    ] = None,
+    only: Annotated[
+        str | None, typer.Option(help="Only what has this in its title, such as 'chance 17'.")
+    ] = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option(help="How many random configs.", min=0, show_default=str(_SEEDS)),
+    ] = None,
+    first: Annotated[int, typer.Option(help="The seed of the first of them.")] = 1,
+    long: Annotated[
+        bool,
+        typer.Option(
+            "--long",
+            help=f"Also whole folders, linked kernels, and {_LONG_SEEDS} random configs; a day.",
+        ),
+    ] = False,
+) -> None:
+    """Compile what the groups touch as a build robot would; an hour.
+
+    After each patch; each group alone; nothing, the usual and everything configured, and random
+    configs, by each compiler for each architecture; sparse. What stock says as well is left out.
+    """
+    name = base or bases.default()
+    count = seeds if seeds is not None else _LONG_SEEDS if long else _SEEDS
+    robot = Robot(
+        sources.resolve(name),
+        groups.chosen(name, [group] if group else []),
+        targets.every(),
+        _COMPILERS,
+        range(first, first + count),
+        long=long,
+    )
+    for target in robot.targets:
+        for cc in robot.compilers:
+            make.compiler_version(target, cc)
+    trials = [trial for trial in robot.trials() if only is None or only in trial.title]
+    if not trials:
+        raise UsageError(f"nothing that is tried has {only!r} in its title")
+    tried: dict[str, Tried] = {}
+    for title, outcome in _tried(robot, trials):
+        tried[title] = outcome
+        if group is None and not long:
+            _keep(paths.repo() / _OUTCOMES, {title: outcome})
+    screen.console().print(table(tried))
+    if failed := [title for title, outcome in tried.items() if outcome.objections]:
+        raise FlatbootError(
+            f"{len(failed)} of {len(tried)} found what stock does not have (above):"
+            f" repeat one with --only, such as --only '{failed[0]}'"
+        )
+
+
+def kept(root: Path) -> dict[str, Tried]:
+    """Return what the checkout *root* keeps of earlier runs, by title."""
+    path = root / _OUTCOMES
+    return typed.load(path, dict[str, Tried]) if path.is_file() else {}
+
+
+def _keep(path: Path, outcomes: dict[str, Tried]) -> None:
+    """Add *outcomes* to those that the file *path* has, or replace them there."""
+    old = typed.load(path, dict[str, Tried]) if path.is_file() else {}
+    every = {title: asdict(outcome) for title, outcome in sorted({**old, **outcomes}.items())}
+    with atomic.new_file(path) as new:
+        new.write_text(json.dumps(every, indent=1, ensure_ascii=False) + "\n")
+
+
+def table(tried: dict[str, Tried]) -> Table:
+    """Return how many compilations were clean in each row, of how many, of how many files."""
+    made = Table(title="Compiled as a build robot would", title_justify="left")
+    for heading in ("what", "clean", "base fails, too", "files", "at"):
+        made.add_column(heading, justify="left" if heading in ("what", "at") else "right")
+    for row in sorted({outcome.row for outcome in tried.values()}):
+        some = [outcome for outcome in tried.values() if outcome.row == row]
+        judged = [outcome for outcome in some if outcome.objections or not outcome.base_fails]
+        clean = [outcome for outcome in judged if not outcome.objections]
+        made.add_row(
+            row,
+            f"{len(clean)} of {len(judged)}",
+            str(len(some) - len(judged)),
+            f"{sum(outcome.files for outcome in judged):,}",
+            ", ".join(sorted({f"{each.version} {each.commit}" for each in some})),
+        )
+    return made
+
+
+def _tried(robot: Robot, trials: Sequence[Compilation]) -> Iterator[tuple[str, Tried]]:
+    """Make the *trials*, and tell what each finds as it comes."""
+    commit = git(paths.repo(), "describe", "--always", "--dirty").strip()
+    with progress.step("kernel check", total=len(trials)) as step:
+        for number, trial in enumerate(trials):
+            step.update(number, trial.title)
+            began = time.monotonic()
+            found = trial.judge(robot.stock)
+            seconds = round(time.monotonic() - began)
+            note = ", and the base fails, too" if found.base_fails else ""
+            lines = [f"{trial.title}: {found.files} files, {seconds} s{note}"]
+            lines += [f"  {objection}" for objection in found.objections]
+            progress.console.print("\n".join(lines), markup=False, highlight=False)
+            yield (
+                trial.title,
+                Tried(
+                    trial.row,
+                    found.files,
+                    found.objections,
+                    found.base_fails,
+                    seconds,
+                    robot.source.version(),
+                    commit,
+                ),
+            )

@@ -1,0 +1,246 @@
+"""What a build robot would try: the configs, compilers and architectures of ``kernel check``."""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from flatboot.common import arches, paths
+from flatboot.kernel import compiling, groups, kconfig, layer, topics
+from flatboot.kernel.compiling import Attempt, Judgement, Tree
+from flatboot.kernel.groups import Group
+from flatboot.kernel.kconfig import Config
+from flatboot.kernel.make import Make
+from flatboot.kernel.sources import Source
+from flatboot.kernel.targets import CompileTarget
+
+#: Lines that every config made here gets: what nm cannot read, and what only takes time.
+#: Instrumented code is compiled in the config that sparse looks at.
+_ALWAYS = (
+    "CONFIG_WERROR=n",
+    "CONFIG_KASAN=n",
+    "CONFIG_KCOV=n",
+    "CONFIG_GCOV_KERNEL=n",
+    "CONFIG_UBSAN=n",
+    "CONFIG_DEBUG_INFO_NONE=y",
+    "CONFIG_LTO_NONE=y",
+    "CONFIG_GCC_PLUGINS=n",
+    "CONFIG_RUST=n",
+)
+#: The one config in which sparse looks, too, and the one in which groups and patches are compiled.
+_SPARSE_CONFIG, _STEP_CONFIG = "debug", "users"
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """One thing to try.
+
+    Attributes:
+        row: the row of the table in which it counts, such as "s390x, gcc".
+        title: what it is, with the seed if chance made it; ``--only`` repeats it by this name.
+        ours: the tree under judgement.
+        attempt: how it is compiled.
+        files: the C files that are compiled where the config enables them.
+    """
+
+    row: str
+    title: str
+    ours: Tree
+    attempt: Attempt
+    files: tuple[str, ...]
+
+    def judge(self, stock: Tree) -> Judgement:
+        """Return what *ours* adds to what the compiler says of *stock*."""
+        return compiling.judge(self.ours, stock, self.attempt, self.files)
+
+
+@dataclass(frozen=True)
+class Robot:
+    """What is tried: the groups *taken* of *source*, with *compilers*, for *targets*.
+
+    *seeds* are those of the random configs. With *long*, folders are compiled whole where all is
+    configured, and the kernel is linked where nothing is.
+    """
+
+    source: Source
+    taken: tuple[Group, ...]
+    targets: tuple[CompileTarget, ...]
+    compilers: tuple[str, ...]
+    seeds: Sequence[int]
+    long: bool
+    ours: Tree = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Make the tree with all groups that are taken."""
+        object.__setattr__(self, "ours", _tree(self.source, self.taken, "check"))
+
+    @property
+    def stock(self) -> Tree:
+        """What the groups are compared with."""
+        return Tree(self.source, layer.Layer(), "stock")
+
+    def trials(self) -> Iterator[Compilation]:
+        """Yield what is to be tried, the quickest to fail first."""
+        yield from self._patches()
+        yield from self._groups()
+        yield from self._sparse()
+        for target in self.targets:
+            for cc in self.compilers:
+                yield from self._settled(target, cc)
+        for seed in self.seeds:
+            yield self._by_chance(seed)
+
+    def _settled(self, target: CompileTarget, cc: str) -> Iterator[Compilation]:
+        """Yield the configs that are the same each time: nothing, what is usual, everything."""
+        every = (*target.forced, *_ALWAYS)
+        built_on, ours = _fragment("built-on.config"), _options(self.taken)
+
+        def nothing(maker: Make) -> None:
+            _made(maker, "allnoconfig", every)
+
+        def usual(maker: Make) -> None:
+            _run(maker, target.defconfig)
+            _on_top(maker, (*built_on, *(f"CONFIG_{name}=y" for name in ours), *every))
+
+        def everything(maker: Make) -> None:
+            _made(maker, "allmodconfig", every)
+
+        linked = ("vmlinux",) if self.long else ()
+        # The other compilers differ from the first mostly in what they warn of.
+        if self.long or cc == self.compilers[0]:
+            yield self._trial("allnoconfig", target, cc, nothing, goals=linked)
+            yield self._trial("defconfig", target, cc, usual, "W=1")
+        yield self._trial("allmodconfig", target, cc, everything, "W=1", whole=self.long)
+
+    def _trial(
+        self,
+        title: str,
+        target: CompileTarget,
+        cc: str,
+        configure: Callable[[Make], object],
+        *words: str,
+        goals: tuple[str, ...] = (),
+        whole: bool = False,
+        files: Sequence[str] = (),
+    ) -> Compilation:
+        row = f"{target.name}, {cc}"
+        attempt = Attempt(target, cc, f"check-{target.name}-{cc}", configure, words, goals)
+        files = files or (self._whole_folders() if whole else self.ours.code())
+        return Compilation(row, f"{title}, {row}", self.ours, attempt, tuple(files))
+
+    def _whole_folders(self) -> list[str]:
+        """Return all C files of the folders that the groups touch."""
+        folders = {Path(name).parent for name in self.ours.code()}
+        directory = self.source.directory()
+        there = {
+            str(path.relative_to(directory))
+            for folder in folders
+            for path in (directory / folder).glob("*.c")
+        }
+        return sorted(there.union(self.ours.code()))
+
+    def _by_chance(self, seed: int) -> Compilation:
+        """Return a config that *seed* draws: each option of ours on or off; half of the files."""
+        draw = random.Random(seed)
+        target, cc = draw.choice(self.targets), draw.choice(self.compilers)
+        ours = [f"CONFIG_{name}={draw.choice('yn')}" for name in _options(self.taken)]
+        code = self.ours.code()
+        files = code if self.long else sorted(draw.sample(code, (len(code) + 1) // 2))
+
+        def configure(maker: Make) -> None:
+            lines = (*ours, *target.forced, *_ALWAYS)
+            _made(maker, "randconfig", lines, f"KCONFIG_SEED={seed}")
+
+        return self._trial(f"chance {seed}", target, cc, configure, files=files)
+
+    def _sparse(self) -> Iterator[Compilation]:
+        """Yield sparse and W=1 where it is known that all the features are on."""
+        for name in arches.names():
+            arch = arches.load(name)
+            config = kconfig.resolve(_SPARSE_CONFIG, self.taken, arch)
+            attempt = Attempt(
+                arch,
+                "gcc",
+                f"sparse-{name}",
+                functools.partial(_named, config),
+                ("C=2", "W=1"),
+            )
+            title = f"sparse, {name}"
+            yield Compilation(title, title, self.ours, attempt, tuple(self.ours.code()))
+
+    def _groups(self) -> Iterator[Compilation]:
+        """Yield each group with nothing but what it needs, with its options."""
+        base = self.source.base()
+        for group in self.taken:
+            taken = groups.chosen(base, [group.name])
+            ours = _tree(self.source, taken, "check-part")
+            yield self._step("each group alone", group.name, ours, taken, whole=True)
+
+    def _patches(self) -> Iterator[Compilation]:
+        """Yield the tree after each patch; what a patch leaves as it was is not compiled again."""
+        base = self.source.base()
+        series = topics.read(self.taken, base)
+        patches, overlay = layer.patches(self.taken, base), layer.overlay(self.taken)
+        for number, topic in enumerate(series, 1):
+            brought = [path for earlier in series[:number] for path in earlier.overlay]
+            files = {path: overlay[path] for path in brought}
+            made = layer.make(self.source.directory(), patches[:number], files)
+            ours = Tree(self.source, made, "check-part")
+            yield self._step("each patch", topic.path, ours, self.taken, whole=False)
+
+    def _step(
+        self, kind: str, name: str, ours: Tree, taken: Sequence[Group], *, whole: bool
+    ) -> Compilation:
+        arch = arches.load("x86_64")
+        config = kconfig.resolve(_STEP_CONFIG, taken, arch)
+
+        def configure(maker: Make) -> Path:
+            # Without all patches of a group, its options do not take.
+            return kconfig.configure(maker, config, check=whole)
+
+        attempt = Attempt(arch, "gcc", kind.replace(" ", "-"), configure, anew=whole)
+        return Compilation(f"{kind}, gcc", f"{kind}: {name}", ours, attempt, tuple(ours.code()))
+
+
+def _tree(source: Source, taken: Sequence[Group], name: str) -> Tree:
+    """Return the tree of *source* with the groups *taken*."""
+    patches = layer.patches(taken, source.base())
+    return Tree(source, layer.make(source.directory(), patches, layer.overlay(taken)), name)
+
+
+def _options(taken: Sequence[Group]) -> list[str]:
+    """Return the options of the groups *taken*, those of their tests too."""
+    return [name for group in taken for name in kconfig.options(group, tests=True)]
+
+
+def _fragment(name: str) -> list[str]:
+    """Return the lines of a fragment of kernel/configs."""
+    text = (paths.kernel_dir() / "configs" / name).read_text()
+    return [line for line in text.splitlines() if line.startswith("CONFIG_")]
+
+
+def _named(config: Config, maker: Make) -> None:
+    """Make a config of the project's own."""
+    kconfig.configure(maker, config)
+
+
+def _made(maker: Make, target: str, lines: Sequence[str], *words: str) -> None:
+    """Make the config that make's *target* makes where *lines* are given."""
+    maker.objects.mkdir(parents=True, exist_ok=True)
+    given = maker.objects / "given.config"
+    given.write_text("".join(f"{line}\n" for line in lines))
+    _run(maker, f"KCONFIG_ALLCONFIG={given}", *words, target)
+
+
+def _on_top(maker: Make, lines: Sequence[str]) -> None:
+    """Put *lines* on top of the .config that is there."""
+    dotconfig = maker.objects / ".config"
+    dotconfig.write_text(dotconfig.read_text() + "".join(f"{line}\n" for line in lines))
+    _run(maker, "olddefconfig")
+
+
+def _run(maker: Make, *words: str) -> None:
+    maker.run(*words, what=f"make {words[-1]}", log=maker.objects / "config.log")

@@ -1,0 +1,53 @@
+"""``kernel check`` objects to what a compiler would: in a real tree, with nothing configured."""
+
+from __future__ import annotations
+
+import pytest
+
+from flatboot.kernel import compiling, groups, sources, targets
+from flatboot.kernel.check import Robot
+from flatboot.kernel.compiling import Attempt, Judgement, Tree
+from flatboot.kernel.layer import File, Layer
+
+BASE = "7.3"
+FILE = "mm/util.c"
+
+
+@pytest.fixture(scope="module")
+def robot() -> Robot:
+    source = sources.resolve(BASE)
+    return Robot(source, groups.chosen(BASE), targets.every(), ("gcc",), range(0), long=False)
+
+
+@pytest.fixture(scope="module")
+def attempt(robot: Robot) -> Attempt:
+    wanted = "allnoconfig, x86-64, gcc"
+    return next(trial.attempt for trial in robot.trials() if trial.title == wanted)
+
+
+def verdict(robot: Robot, attempt: Attempt, added: str) -> Judgement:
+    """Return what is found if nothing but *added* stands at the end of a file of the base."""
+    text = (robot.source.directory() / FILE).read_text()
+    ours = Tree(robot.source, Layer({FILE: File((text + added).encode())}), "check-part")
+    return compiling.judge(ours, robot.stock, attempt, [FILE])
+
+
+def test_what_stock_does_not_have_is_found(robot: Robot, attempt: Attempt) -> None:
+    assert verdict(robot, attempt, "\n/* nothing */\n") == Judgement(1, (), base_fails=False)
+    calls = (
+        "int not_there(void);\nint calls_it(void);\nint calls_it(void) { return not_there(); }\n"
+    )
+    warned = '#warning "by itself"\n'
+    assert verdict(robot, attempt, calls + warned).objections == (
+        'mm/util.c: warning: #warning "by itself" [-Wcpp]',
+        "not_there is used, and nothing defines it",
+    )
+    wrong = verdict(robot, attempt, "int wrong(void) { return 1 }\n")
+    assert "mm/util.o: error: not made" in wrong.objections
+    assert not wrong.base_fails
+
+
+def test_a_file_that_is_not_configured_is_not_compiled(robot: Robot, attempt: Attempt) -> None:
+    files = ["mm/util.c", "mm/hugetlb.c", "drivers/acpi/scan.c", "arch/arm64/mm/mmu.c"]
+    files += ["kernel/sched/core.c", "arch/x86/kernel/setup.c", "arch/x86/kernel/smpboot.c"]
+    assert compiling.judge(robot.stock, robot.stock, attempt, files).files == 3
