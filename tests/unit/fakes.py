@@ -70,7 +70,7 @@ fragments = ["bench.config", "arch"]
 flatboot = ["groups"]
 """
 
-GROUP = 'title = "{}"\nneeds = [{}]\nparameters = []\nsent_to = []\n'
+GROUP = 'title = "{}"\ngives = "much"\nneeds = [{}]\nparameters = []\nsent_to = []\n'
 
 HOOK = """\
 Subject: mm: change a

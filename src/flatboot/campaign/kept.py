@@ -47,6 +47,7 @@ class Wanted:
         files: see ``BootSpec``, as pairs; the record keeps none of them.
         reads: what the table reads of its record, besides phases, functions and spans, which it
             reads where it asks for them.
+        groups: the groups of the flatboot flavour, by name; none for all.
     """
 
     table: str
@@ -67,6 +68,7 @@ class Wanted:
     run: int = 0
     files: tuple[tuple[str, Path], ...] = ()
     reads: Reads = NOTHING
+    groups: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -77,14 +79,14 @@ class Wanted:
         # A boot whose calls are counted has the tracer's program, and no other.
         program = [self.programs[-1].replace(" ", "-")] if self.programs and not self.spans else []
         run = [str(self.run)] if self.run else []
-        words = [self.flavour, *arch, *config, self.memory, *size, *program, *run]
+        words = [self.flavour, *self.groups, *arch, *config, self.memory, *size, *program, *run]
         return f"{self.table}/{'-'.join(words)}"
 
     @property
     def spec(self) -> BootSpec:
         """The boot."""
         return BootSpec(
-            KernelName(self.flavour, self.config, self.arch),
+            KernelName(self.flavour, self.config, self.arch, groups=self.groups),
             machine(self.arch, self.memory, self.cpus, self.nodes),
             self.cmdline,
             self.clock,

@@ -35,7 +35,7 @@ class Tried:
         base_fails: whether stock does not compile either.
         seconds: how long it took.
         version: the version of the base.
-        commit: that of the checkout.
+        commit: the last one that changed what is compiled, with a + if there are changes since.
     """
 
     row: str
@@ -119,6 +119,14 @@ def _keep(path: Path, outcomes: dict[str, Tried]) -> None:
         new.write_text(json.dumps(every, indent=1, ensure_ascii=False) + "\n")
 
 
+def _commit(root: Path) -> str:
+    """Return the last commit that changed hooks, overlays or configs, and + for changes since."""
+    where = ("--", "kernel/*/hooks", "kernel/*/overlay", "kernel/configs")
+    commit = git(root, "log", "-1", "--format=%h", *where).strip()
+    changed = git(root, "status", "--porcelain", *where).strip()
+    return f"{commit}+" if changed else commit
+
+
 def table(tried: dict[str, Tried]) -> Table:
     """Return how many compilations were clean in each row, of how many, of how many files."""
     made = Table(title="Compiled as a build robot would", title_justify="left")
@@ -140,7 +148,7 @@ def table(tried: dict[str, Tried]) -> Table:
 
 def _tried(robot: Robot, trials: Sequence[Compilation]) -> Iterator[tuple[str, Tried]]:
     """Make the *trials*, and tell what each finds as it comes."""
-    commit = git(paths.repo(), "describe", "--always", "--dirty").strip()
+    commit = _commit(paths.repo())
     with progress.step("kernel check", total=len(trials)) as step:
         for number, trial in enumerate(trials):
             step.update(number, trial.title)

@@ -59,14 +59,20 @@ def _named(listed: str) -> list[str]:
 def groups_(base: Base = None) -> None:
     """List the groups that the kernel part is made of, in the order in which they are applied."""
     table = Table(title="Groups", title_justify="left")
-    for heading in ("group", "what it is for", "needs", "options and parameters"):
-        table.add_column(heading, overflow="fold")
+    table.add_column("group", no_wrap=True)
+    table.add_column("what it is for, and gives")
+    table.add_column("needs, options, parameters", no_wrap=True)
     for group in groups.chosen(base or bases.default()):
         table.add_row(
             group.name,
-            group.title,
-            ", ".join(group.needs),
-            "\n".join([*kconfig.options(group), *(f"{name}=" for name in group.parameters)]),
+            f"{group.title}\n{group.gives}",
+            "\n".join(
+                [
+                    *(f"needs {name}" for name in group.needs),
+                    *kconfig.options(group),
+                    *(f"{name}=" for name in group.parameters),
+                ]
+            ),
         )
     screen.console().print(table)
 

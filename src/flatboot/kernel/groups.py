@@ -22,6 +22,7 @@ class Group:
 
     Attributes:
         title: what it is for, a few words.
+        gives: what that gives, with a figure of its cover letter.
         needs: the groups without which it does not apply, build or work, by name.
         parameters: the boot parameters that it brings.
         sent_to: the lists of the maintainers that it would be sent to.
@@ -29,6 +30,7 @@ class Group:
     """
 
     title: str
+    gives: str
     needs: tuple[str, ...]
     parameters: tuple[str, ...]
     sent_to: tuple[str, ...]

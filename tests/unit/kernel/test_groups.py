@@ -106,3 +106,12 @@ def test_parameters_are_those_of_the_code(group: groups.Group) -> None:
     files = [path for path in group.overlay.rglob("*.c") if not path.stem.endswith("_test")]
     found = {name for path in files for name in _PARAMETER.findall(path.read_text())}
     assert set(group.parameters) == found
+
+
+@pytest.mark.parametrize("group", groups.every(), ids=lambda group: group.name)
+def test_what_a_group_gives_stands_in_its_letter(group: groups.Group) -> None:
+    figures = re.findall(r"\d[\d,]*\.\d+%?|\d[\d,]{3,}", group.gives)
+    letter = (group.folder / "COVER.md").read_text()
+    assert figures
+    for figure in figures:
+        assert re.search(rf"(?<![\d.,]){re.escape(figure)}(?![\d])", letter), figure
