@@ -41,20 +41,22 @@ class Compilation:
     Attributes:
         row: the row of the table in which it counts, such as "s390x, gcc".
         title: what it is, with the seed if chance made it; ``--only`` repeats it by this name.
-        ours: the tree under judgement.
+        ours: makes the tree under judgement.
         attempt: how it is compiled.
-        files: the C files that are compiled where the config enables them.
+        files: the C files that are compiled where the config enables them; none for all that the
+            tree touches.
     """
 
     row: str
     title: str
-    ours: Tree
+    ours: Callable[[], Tree]
     attempt: Attempt
-    files: tuple[str, ...]
+    files: tuple[str, ...] = ()
 
     def judge(self, stock: Tree) -> Judgement:
-        """Return what *ours* adds to what the compiler says of *stock*."""
-        return compiling.judge(self.ours, stock, self.attempt, self.files)
+        """Return what the tree adds to what the compiler says of *stock*."""
+        ours = self.ours()
+        return compiling.judge(ours, stock, self.attempt, self.files or ours.code())
 
 
 @dataclass(frozen=True)
@@ -128,8 +130,8 @@ class Robot:
     ) -> Compilation:
         row = f"{target.name}, {cc}"
         attempt = Attempt(target, cc, f"check-{target.name}-{cc}", configure, words, goals)
-        files = files or (self._whole_folders() if whole else self.ours.code())
-        return Compilation(row, f"{title}, {row}", self.ours, attempt, tuple(files))
+        files = self._whole_folders() if whole else files
+        return Compilation(row, f"{title}, {row}", lambda: self.ours, attempt, tuple(files))
 
     def _whole_folders(self) -> list[str]:
         """Return all C files of the folders that the groups touch."""
@@ -169,14 +171,14 @@ class Robot:
                 ("C=2", "W=1"),
             )
             title = f"sparse, {name}"
-            yield Compilation(title, title, self.ours, attempt, tuple(self.ours.code()))
+            yield Compilation(title, title, lambda: self.ours, attempt)
 
     def _groups(self) -> Iterator[Compilation]:
         """Yield each group with nothing but what it needs, with its options."""
         base = self.source.base()
         for group in self.taken:
             taken = groups.chosen(base, [group.name])
-            ours = _tree(self.source, taken, "check-part")
+            ours = functools.partial(_tree, self.source, taken, "check-part")
             yield self._step("each group alone", group.name, ours, taken, whole=True)
 
     def _patches(self) -> Iterator[Compilation]:
@@ -184,15 +186,25 @@ class Robot:
         base = self.source.base()
         series = topics.read(self.taken, base)
         patches, overlay = layer.patches(self.taken, base), layer.overlay(self.taken)
-        for number, topic in enumerate(series, 1):
-            brought = [path for earlier in series[:number] for path in earlier.overlay]
+
+        def after(number: int) -> Tree:
+            brought = [path for topic in series[:number] for path in topic.overlay]
             files = {path: overlay[path] for path in brought}
             made = layer.make(self.source.directory(), patches[:number], files)
-            ours = Tree(self.source, made, "check-part")
+            return Tree(self.source, made, "check-part")
+
+        for number, topic in enumerate(series, 1):
+            ours = functools.partial(after, number)
             yield self._step("each patch", topic.path, ours, self.taken, whole=False)
 
     def _step(
-        self, kind: str, name: str, ours: Tree, taken: Sequence[Group], *, whole: bool
+        self,
+        kind: str,
+        name: str,
+        ours: Callable[[], Tree],
+        taken: Sequence[Group],
+        *,
+        whole: bool,
     ) -> Compilation:
         arch = arches.load("x86_64")
         config = kconfig.resolve(_STEP_CONFIG, taken, arch)
@@ -202,7 +214,7 @@ class Robot:
             return kconfig.configure(maker, config, check=whole)
 
         attempt = Attempt(arch, "gcc", kind.replace(" ", "-"), configure, anew=whole)
-        return Compilation(f"{kind}, gcc", f"{kind}: {name}", ours, attempt, tuple(ours.code()))
+        return Compilation(f"{kind}, gcc", f"{kind}: {name}", ours, attempt)
 
 
 def _tree(source: Source, taken: Sequence[Group], name: str) -> Tree:

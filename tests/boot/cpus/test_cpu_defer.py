@@ -144,19 +144,30 @@ def test_hibernation_takes_them_down_and_up(guests: Guests) -> None:
     assert_usable(record, 8)
 
 
+#: Instructions from one tick to the next. A boot with several CPUs waits for some: kernels that do
+#: the same at other addresses were seen to be five apart.
+TICK = 4_000_000
+#: Words that nobody knows, of several lengths: what waits for a tick then waits for another one.
+SHIFTS = ("", "a", "bb=22 cc=1")
+
+
+def least(guests: Guests, cmdline: str, cpus: int) -> int:
+    """Return the instructions to the first program, of the boot that waits for the fewest ticks."""
+    asks = [
+        many_cpus(f"nolapic_timer {cmdline} {shift}".strip(), clock="exact", cpus=cpus)
+        for shift in SHIFTS
+    ]
+    return min(int(guests(ask).results["mark"]) for ask in asks)
+
+
 def test_boot_costs_less_than_with_cpus_that_user_space_brings_up(guests: Guests) -> None:
     """What is made for each CPU is made behind boot; maxcpus= leaves it in boot."""
-    few, deferred, by_hand = (
-        int(guests(many_cpus(cmdline, clock="exact", cpus=cpus)).results["mark"])
-        for cmdline, cpus in (
-            ("nolapic_timer", 4),
-            ("nolapic_timer cpuhp.defer=4", 32),
-            ("nolapic_timer maxcpus=4", 32),
-        )
-    )
-    # 400,000 instructions for each of 28 CPUs; a boot may take a tick more, which is 4,000,000.
+    few = least(guests, "", 4)
+    deferred = least(guests, "cpuhp.defer=4", 32)
+    by_hand = least(guests, "maxcpus=4", 32)
+    # 400,000 instructions for each of 28 CPUs.
     assert by_hand - deferred > 28 * 200_000
-    assert deferred < 1.06 * few
+    assert deferred < few + 6 * TICK
 
 
 #: Folders that have something for each CPU, by architecture.

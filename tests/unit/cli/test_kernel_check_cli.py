@@ -47,7 +47,7 @@ def trials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Judgeme
     found = {"one": Judgement(3, (), False), "two": Judgement(4, ("mm/a.c: error: e",), False)}
     tree = Tree(Source("base", "0" * 64, folder=tmp_path), Layer(), "ours")
     attempt = Attempt(None, "gcc", "o", lambda maker: None)  # type: ignore[arg-type]
-    made = [Compilation("row", title, tree, attempt, ()) for title in found]
+    made = [Compilation("row", title, lambda: tree, attempt) for title in found]
     monkeypatch.setattr(Robot, "__post_init__", lambda self: None)
     monkeypatch.setattr(Robot, "trials", lambda self: iter(made))
     monkeypatch.setattr(Compilation, "judge", lambda self, stock: found[self.title])
