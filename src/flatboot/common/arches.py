@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import platform
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -117,7 +118,12 @@ class Arch:
     @property
     def cross_compile(self) -> str:
         """The value of make's CROSS_COMPILE on this host; empty where none is needed."""
-        return "" if platform.machine().lower() in self.native_hosts else self.cross_prefix
+        return cross_compile(self.cross_prefix, self.native_hosts)
+
+
+def cross_compile(prefix: str, native_hosts: Sequence[str]) -> str:
+    """Return the compiler *prefix* of a cross build; empty on the hosts that need none."""
+    return "" if platform.machine().lower() in native_hosts else prefix
 
 
 def names() -> list[str]:

@@ -188,9 +188,8 @@ class Robot:
         patches, overlay = layer.patches(self.taken, base), layer.overlay(self.taken)
 
         def after(number: int) -> Tree:
-            brought = [path for topic in series[:number] for path in topic.overlay]
-            files = {path: overlay[path] for path in brought}
-            made = layer.make(self.source.directory(), patches[:number], files)
+            done = series[:number]
+            made = topics.layer_after(done, patches, overlay, self.source.directory())
             return Tree(self.source, made, "check-part")
 
         for number, topic in enumerate(series, 1):

@@ -22,12 +22,13 @@ def objects(maker: Make, sources: Iterable[str]) -> list[str]:
         CommandFailed: a Kbuild file cannot be read.
     """
     source_arch = _source_arch(maker)
+    bits = "64" if "CONFIG_64BIT=y" in (maker.objects / ".config").read_text() else "32"
     wanted = [Path(name) for name in sources if _of_arch(name, source_arch)]
     asked: dict[Path, set[str]] = {}
 
     def listed(folder: Path) -> set[str]:
         if folder not in asked:
-            asked[folder] = _listed(maker, source_arch, folder)
+            asked[folder] = _listed(maker, source_arch, bits, folder)
         return asked[folder]
 
     def entered(folder: Path) -> bool:
@@ -55,9 +56,8 @@ def _of_arch(name: str, source_arch: str) -> bool:
     return not name.startswith("arch/") or name.startswith(f"arch/{source_arch}/")
 
 
-def _listed(maker: Make, source_arch: str, folder: Path) -> set[str]:
+def _listed(maker: Make, source_arch: str, bits: str, folder: Path) -> set[str]:
     """Return the objects and folders that *folder* builds, by their paths in the tree."""
-    bits = "64" if "CONFIG_64BIT=y" in (maker.objects / ".config").read_text() else "32"
     command = [
         "make",
         "--silent",

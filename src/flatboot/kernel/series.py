@@ -325,9 +325,8 @@ def build_each(
     resolved = kconfig.resolve(config, taken.groups, loaded)
     wanted = build.Request(source, "flatboot", taken.groups, resolved, loaded, cc)
     for number, topic in enumerate(taken.topics, 1):
-        brought = [path for earlier in taken.topics[:number] for path in earlier.overlay]
-        files = {path: taken.overlay[path] for path in brought}
-        step = layer.make(source.directory(), taken.patches[:number], files)
+        done = taken.topics[:number]
+        step = topics.layer_after(done, taken.patches, taken.overlay, source.directory())
         with tree.work_tree(source, "series", step) as where:
             maker = make.Make(where, where / wanted.objects_name, wanted.arch, cc)
             kconfig.configure(maker, wanted.config, check=number == len(taken.topics))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import platform
 from dataclasses import dataclass
 
-from flatboot.common import paths, typed
+from flatboot.common import arches, paths, typed
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class CompileTarget:
     @property
     def cross_compile(self) -> str:
         """The value of make's CROSS_COMPILE on this host; empty where none is needed."""
-        return "" if platform.machine().lower() in self.native_hosts else self.cross_prefix
+        return arches.cross_compile(self.cross_prefix, self.native_hosts)
 
 
 def every() -> tuple[CompileTarget, ...]:

@@ -18,7 +18,7 @@ from flatboot.common import atomic, typed
 from flatboot.common.errors import FlatbootError
 from flatboot.kernel import groups, layer
 from flatboot.kernel.groups import Group
-from flatboot.kernel.layer import File
+from flatboot.kernel.layer import File, Layer
 
 _HEADER = """\
 # Which topic (a patch in hooks/<base>/, without its .patch) brings which files of overlay/: they
@@ -127,6 +127,24 @@ def _of_group(group: Group, base: str) -> list[Topic]:
         parse(group.name, path.stem, path.read_text(), owners.get(path.stem, ()))
         for path in patches
     ]
+
+
+def layer_after(
+    done: Sequence[Topic], patches: Sequence[Path], overlay: dict[str, File], tree: Path
+) -> Layer:
+    """Return the layer of the topics *done*, the first of those that *patches* belong to.
+
+    Args:
+        done: topics in order.
+        patches: the patch of each topic, and of those that come later.
+        overlay: the files that all topics bring.
+        tree: the base.
+
+    Raises:
+        FlatbootError: as ``layer.make`` does.
+    """
+    files = {path: overlay[path] for topic in done for path in topic.overlay}
+    return layer.make(tree, patches[: len(done)], files)
 
 
 def write(base: str, topics: Sequence[Topic], overlay: dict[str, File]) -> list[Path]:
