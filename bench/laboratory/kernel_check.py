@@ -1,4 +1,4 @@
-"""What `flatboot kernel check` found in its last whole run."""
+"""What `flatboot kernel check` found last."""
 
 from __future__ import annotations
 

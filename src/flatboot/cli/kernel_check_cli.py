@@ -71,7 +71,7 @@ def check(
         ),
     ] = False,
 ) -> None:
-    """Compile what the groups touch as a build robot would; an hour.
+    """Compile what the groups touch as a build robot would; hours the first time.
 
     After each patch; each group alone; nothing, the usual and everything configured, and random
     configs, by each compiler for each architecture; sparse. What stock says as well is left out.
@@ -121,7 +121,7 @@ def _keep(path: Path, outcomes: dict[str, Tried]) -> None:
 
 def _commit(root: Path) -> str:
     """Return the last commit that changed hooks, overlays or configs, and + for changes since."""
-    where = ("--", "kernel/*/hooks", "kernel/*/overlay", "kernel/configs")
+    where = ("--", "kernel/*/hooks/*", "kernel/*/overlay/*", "kernel/configs")
     commit = git(root, "log", "-1", "--format=%h", *where).strip()
     changed = git(root, "status", "--porcelain", *where).strip()
     return f"{commit}+" if changed else commit
