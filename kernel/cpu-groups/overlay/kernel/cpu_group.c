@@ -583,11 +583,10 @@ static int cpu_group_bring_up(struct cpumask *group)
 	int err;
 
 	lock_device_hotplug();
-	idle_threads_make(group);
 	for_each_cpu(cpu, group) {
-		err = cpu_group_online_node(cpu) ?: PTR_ERR_OR_ZERO(idle_thread_get(cpu));
+		err = cpu_group_online_node(cpu);
 		/* With a device it can be brought up when there is memory again. */
-		err = cpu_group_make_now(cpu) ?: err;
+		err = cpu_group_make_now(cpu) ?: err ?: PTR_ERR_OR_ZERO(idle_thread_get(cpu));
 		if (err)
 			cpu_group_failed(cpu, err, group);
 		cond_resched_lazy();
