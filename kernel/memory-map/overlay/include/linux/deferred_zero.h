@@ -14,6 +14,12 @@ bool deferred_zero_add(void *start, size_t size);
 void deferred_zero_del(void *start);
 void __deferred_zero(const void *p, size_t size);
 
+/* For those whose call of deferred_zero() is out of line. */
+static inline bool deferred_zero_pending(void)
+{
+	return static_branch_unlikely(&deferred_zero_key);
+}
+
 /**
  * deferred_zero - zero memory before its first use
  * @p: start of what is about to be read or written
@@ -27,7 +33,7 @@ void __deferred_zero(const void *p, size_t size);
  */
 static inline void deferred_zero(const void *p, size_t size)
 {
-	if (static_branch_unlikely(&deferred_zero_key))
+	if (deferred_zero_pending())
 		__deferred_zero(p, size);
 }
 
@@ -40,6 +46,11 @@ static inline bool deferred_zero_add(void *start, size_t size)
 
 static inline void deferred_zero_del(void *start)
 {
+}
+
+static inline bool deferred_zero_pending(void)
+{
+	return false;
 }
 
 static inline void deferred_zero(const void *p, size_t size)
