@@ -24,7 +24,7 @@ _FAILED = re.compile(r"^make\[\d+\]: \*\*\* \[\S+: (\S+\.o)\] Error", re.MULTILI
 _ERROR = re.compile(r": (?:fatal )?error: ")
 _UNDEFINED = re.compile(r"^\s+U (\w+)$", re.MULTILINE)
 _DEFINED = re.compile(r"^[0-9a-f]+ [A-TV-Z] (\w+)$", re.MULTILINE)
-_INCLUDED = re.compile(r'^#include "(.*\.c)"$', re.MULTILINE)
+_INCLUDED = re.compile(r'^# *include "(.*\.c)"', re.MULTILINE)
 _WORD = re.compile(r"\w+")
 
 
@@ -43,10 +43,21 @@ class Tree:
     name: str
 
     def code(self) -> list[str]:
-        """Return the C files that the layer adds or changes, less those that others include."""
-        there = {name: file.content.decode() for name, file in self.layer.files.items() if file}
-        included = {Path(name).name for text in there.values() for name in _INCLUDED.findall(text)}
-        return sorted(n for n in there if n.endswith(".c") and Path(n).name not in included)
+        """Return the C files to compile for what the layer adds or changes.
+
+        In place of one that others of its folder include, those are compiled.
+        """
+        mine = {
+            name: _inclusions(name, file.content.decode())
+            for name, file in self.layer.files.items()
+            if file and name.endswith(".c")
+        }
+        folders = frozenset(str(Path(name).parent) for name in mine)
+        every = _included(self.source.directory(), folders) | mine
+        found: set[str] = set()
+        for name in mine:
+            found.update({other for other, names in every.items() if name in names} or {name})
+        return sorted(found)
 
 
 @dataclass(frozen=True)
@@ -199,6 +210,19 @@ def _new_names(ours: Tree, stock: Tree) -> set[str]:
             if (directory / name).is_file():
                 known.update(_WORD.findall((directory / name).read_text()))
     return code - known
+
+
+@functools.cache
+def _included(directory: Path, folders: frozenset[str]) -> dict[str, set[str]]:
+    """Return which C files those in *folders* of the tree *directory* include, by their paths."""
+    paths = [path for folder in folders for path in (directory / folder).glob("*.c")]
+    names = {str(path.relative_to(directory)): path for path in paths}
+    return {name: _inclusions(name, path.read_text()) for name, path in names.items()}
+
+
+def _inclusions(name: str, text: str) -> set[str]:
+    """Return the paths of the C files that the *text* of the C file *name* includes."""
+    return {str(Path(name).parent / found) for found in _INCLUDED.findall(text)}
 
 
 @functools.cache

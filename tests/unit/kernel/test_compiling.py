@@ -49,6 +49,15 @@ def test_files_that_others_include_are_not_compiled_alone(tmp_path: Path) -> Non
     assert ours.code() == ["mm/a.c", "mm/e.c"]
 
 
+def test_what_includes_a_file_that_is_touched_is_compiled(tmp_path: Path) -> None:
+    (tmp_path / "kernel" / "sched").mkdir(parents=True)
+    including = '# include "rt.c"\n#include "own.c"\n'
+    (tmp_path / "kernel" / "sched" / "build_policy.c").write_text(including)
+    (tmp_path / "kernel" / "rt.c").write_text("")
+    ours = tree(tmp_path, "ours", kernel__sched__rt_dot_c="", kernel__rt_dot_c="")
+    assert ours.code() == ["kernel/rt.c", "kernel/sched/build_policy.c"]
+
+
 def said(messages: set[str], undefined: set[str]) -> compiling._Said:
     return compiling._Said(("mm/a.o",), frozenset(messages), frozenset(undefined), "")
 
