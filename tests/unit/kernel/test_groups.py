@@ -9,8 +9,9 @@ import pytest
 from fakes import GROUP, write
 
 from flatboot.common.errors import FlatbootError, UsageError
-from flatboot.kernel import build, groups
+from flatboot.kernel import build, groups, layer
 
+_INCLUDE = re.compile(r'^\+?#include [<"](\S+\.h)[>"]', re.MULTILINE)
 _PARAMETER = re.compile(r'^(?:early_param|__setup)\("([^"=]+)=?", ', re.MULTILINE)
 
 
@@ -21,6 +22,19 @@ def taken(*wanted: str) -> list[str]:
 def test_what_is_needed_is_taken_in_order(checkout: Path) -> None:
     assert taken() == taken("second") == taken("second", "first") == ["first", "second"]
     assert taken("first") == ["first"]
+
+
+def test_single_patches_are_taken_with_what_their_group_needs(checkout: Path) -> None:
+    hooks = checkout / "kernel/second/hooks/7.3"
+    write(hooks, {"series": "one.patch\ntwo.patch\n", "one.patch": "", "two.patch": ""})
+    found = groups.parts("7.3", ["second/two"])
+    assert [path.stem for path in layer.patches(found, "7.3")] == ["change-a", "two"]
+    assert groups.parts("7.3", ["second/two", "second"]) == groups.parts("7.3", [])
+
+
+def test_unknown_patch_lists_what_there_is(checkout: Path) -> None:
+    with pytest.raises(UsageError, match="group first has no patch 'b': choose of change-a"):
+        groups.parts("7.3", ["first/b"])
 
 
 def test_unknown_group_lists_what_there_is(checkout: Path) -> None:
@@ -112,6 +126,22 @@ def test_parameters_are_those_of_the_code(group: groups.Group) -> None:
 def test_what_a_group_gives_stands_in_its_letter(group: groups.Group) -> None:
     figures = re.findall(r"\d[\d,]*\.\d+%?|\d[\d,]{3,}", group.gives)
     letter = (group.folder / "COVER.md").read_text()
-    assert figures
+    # What only others use gives nothing by itself.
+    assert figures or any(group.name in other.needs for other in groups.every())
     for figure in figures:
         assert re.search(rf"(?<![\d.,]){re.escape(figure)}(?![\d])", letter), figure
+
+
+@pytest.mark.parametrize("group", groups.every(), ids=lambda group: group.name)
+def test_a_group_includes_no_header_of_one_that_it_does_not_need(group: groups.Group) -> None:
+    taken = groups.chosen("7.3", [group.name])
+    theirs = {
+        path.name
+        for other in groups.every()
+        if other not in taken
+        for path in other.overlay.rglob("*.h")
+    } - {path.name for own in taken for path in own.overlay.rglob("*.h")}
+    own = [path.read_text() for path in group.overlay.rglob("*.[ch]")]
+    added = [path.read_text() for path in layer.patches([group], "7.3")]
+    included = {Path(name).name for text in (*own, *added) for name in _INCLUDE.findall(text)}
+    assert not included & theirs
