@@ -9,7 +9,7 @@ from pathlib import Path
 from flatboot.common import host, progress, units
 from flatboot.common.errors import FlatbootError
 from flatboot.guest import stored
-from flatboot.guest.boot_spec import BootSpec, Clock
+from flatboot.guest.boot_spec import BootSpec, Clock, Counted
 from flatboot.guest.machine import machine
 from flatboot.kernel.build import KernelName
 from flatboot.record import excerpts, splats
@@ -38,6 +38,7 @@ class Wanted:
         phases: see ``BootSpec``.
         functions: see ``BootSpec``.
         spans: see ``BootSpec``; the text of a trace is not kept then.
+        counted: see ``BootSpec``; the table names the result among what it reads.
         config: name of the kernel's config.
         arch: name of the architecture.
         arguments: see ``BootSpec``.
@@ -47,7 +48,7 @@ class Wanted:
         files: see ``BootSpec``, as pairs; the record keeps none of them.
         reads: what the table reads of its record, besides phases, functions and spans, which it
             reads where it asks for them.
-        groups: the groups of the flatboot flavour, by name; none for all.
+        groups: see ``flatboot.kernel.build.kernel``.
     """
 
     table: str
@@ -60,6 +61,7 @@ class Wanted:
     phases: bool = False
     functions: bool = False
     spans: bool = False
+    counted: Counted = ""
     config: str = _CONFIG
     arch: str = _ARCH
     arguments: tuple[str, ...] = ()
@@ -79,7 +81,8 @@ class Wanted:
         # A boot whose calls are counted has the tracer's program, and no other.
         program = [self.programs[-1].replace(" ", "-")] if self.programs and not self.spans else []
         run = [str(self.run)] if self.run else []
-        words = [self.flavour, *self.groups, *arch, *config, self.memory, *size, *program, *run]
+        groups = [name.replace("/", "-") for name in self.groups]
+        words = [self.flavour, *groups, *arch, *config, self.memory, *size, *program, *run]
         return f"{self.table}/{'-'.join(words)}"
 
     @property
@@ -96,6 +99,7 @@ class Wanted:
             self.phases,
             self.functions,
             self.spans,
+            self.counted,
             _TIMEOUT_S,
             self.run,
         )

@@ -32,7 +32,8 @@ Groups = Annotated[
     typer.Option(
         "--groups",
         metavar="A,B",
-        help="Groups of the flatboot flavour: these and what they need.",
+        help="Groups of the flatboot flavour, or single patches as GROUP/PATCH: these and what"
+        " they need.",
         show_default="all",
     ),
 ]

@@ -35,6 +35,14 @@ from flatboot.record.phases import Breakdown
 from flatboot.record.record import Record
 
 _TAIL_LINES = 25
+#: What a plugin can count, by the name that it has for people.
+_COUNTED: dict[str, Callable[[BootSpec], bool]] = {
+    "functions": lambda spec: spec.functions,
+    "calls": lambda spec: spec.spans,
+    "instructions": lambda spec: bool(spec.counted),
+}
+#: The function that /init enters at the end.
+_RESTART = "__do_sys_reboot"
 #: With 32 CPUs on two cores half of the boots fail by ``stale_code``, often several in a row.
 _TRIES = 16
 
@@ -79,10 +87,11 @@ async def measure(spec: BootSpec, on_phase: Callable[[str], None] = unseen) -> R
         UsageError: the machine, a guest program or what is asked of the clock is not possible.
     """
     began = time.monotonic()
-    if spec.functions and spec.clock != "exact":
-        raise UsageError("functions are counted on the exact clock only: take that one")
-    if spec.spans and (spec.clock != "exact" or spec.functions):
-        raise UsageError("calls are counted on the exact clock only, and without functions")
+    asked = [what for what, wanted in _COUNTED.items() if wanted(spec)]
+    if asked and spec.clock != "exact":
+        raise UsageError(f"{asked[0]} are counted on the exact clock only: take that one")
+    if len(asked) > 1:
+        raise UsageError(f"{' and '.join(asked)} are not counted together: take one")
     image, arch = spec.image, spec.arch
     kernel = boot_file(image, arch)
     able = await qemu.capabilities(arch)
@@ -118,7 +127,7 @@ async def measure(spec: BootSpec, on_phase: Callable[[str], None] = unseen) -> R
         phases=broken.phases,
         calls=broken.calls,
         notes=[*broken.notes, *notes],
-        results=log.results,
+        results=log.results | counted.results,
         files=log.files,
         host_peak_bytes=ended.peak_bytes,
         wall_s=round(time.monotonic() - began, 3),
@@ -153,6 +162,19 @@ def _tracking(
 class _Counted:
     functions: dict[str, int] = field(default_factory=dict)
     spans: list[record.Span] = field(default_factory=list)
+    results: dict[str, str] = field(default_factory=dict)
+
+
+def _restart(symbols: marks.Symbols) -> int:
+    """Return where the kernel begins to restart the machine, which /init asks for at the end.
+
+    Raises:
+        FlatbootError: the symbol table does not say.
+    """
+    address = symbols.address(_RESTART)
+    if address is None:
+        raise FlatbootError(f"System.map has no {_RESTART}, so no end can be told")
+    return address
 
 
 @contextlib.contextmanager
@@ -161,29 +183,34 @@ def _counting(
 ) -> Iterator[tuple[Guest, Callable[[], _Counted]]]:
     """Yield the guest as it is to be run, and what returns what was counted afterwards."""
     spec = guest.spec
-    what = "functions" if spec.functions else "calls" if spec.spans else ""
+    what = next((what for what, wanted in _COUNTED.items() if wanted(spec)), "")
     if what and not system_map.is_file():
         notes.append(f"there is no {system_map}, so there are no {what}")
     if not what or not system_map.is_file():
         yield guest, _Counted
         return
     symbols = marks.Symbols(system_map.read_text())
-    init = entry_point(initramfs.compiled("init", guest.arch))
+    until = entry_point(initramfs.compiled("init", guest.arch))
+    arguments: tuple[str, ...] = ()
+    if spec.counted == "end":
+        until = _restart(symbols)
+    elif spec.spans:
+        arguments = spans.arguments(symbols)
+    plugin = functions.plugin(guest.able, "spans" if spec.spans else "functions")
     with guest_run.memory_file("counts") as out:
-        if spec.functions:
-            counting = Counting(functions.plugin(guest.able, "functions"), init, out)
-        else:
-            plugin = functions.plugin(guest.able, "spans")
-            counting = Counting(plugin, init, out, spans.arguments(symbols))
+        counting = Counting(plugin, until, out, arguments)
 
         def read() -> _Counted:
             counts = os.pread(out, os.fstat(out).st_size, 0).decode()
             if not counts:
-                notes.append(f"QEMU's plugin did not see /init, so there are no {what}")
+                notes.append(f"QEMU's plugin did not see where to end, so there are no {what}")
                 return _Counted()
+            if spec.spans:
+                return _Counted(spans=spans.read(counts, symbols))
+            found = functions.read(counts, symbols, guest.arch)
             if spec.functions:
-                return _Counted(functions=functions.read(counts, symbols, guest.arch))
-            return _Counted(spans=spans.read(counts, symbols))
+                return _Counted(functions=found)
+            return _Counted(results={"counted": str(sum(found.values()))})
 
         yield dataclasses.replace(guest, counting=counting), read
 

@@ -21,6 +21,7 @@ from flatboot.kernel.build import KernelName
 from flatboot.record import marks, spans
 
 Clock = Literal["exact", "wall"]
+Counted = Literal["", "init", "end"]
 CLOCKS: dict[str, Clock] = {"exact": "exact", "wall": "wall"}
 
 
@@ -80,6 +81,9 @@ class BootSpec:
             exact clock only.
         spans: whether to count the instructions of chosen calls up to /init, see
             ``flatboot.record.spans``; on the exact clock only, and not together with *functions*.
+        counted: where to stop counting the instructions of all CPUs, without the time in which all
+            wait: at "init" or at the "end", before the guest restarts; empty for not at all. It is
+            the result ``counted``. On the exact clock only, not with *functions* or *spans*.
         timeout_s: host seconds that each run of the guest may take; no part of the key.
         run: which of several equal boots, where they differ from one to the next.
     """
@@ -94,6 +98,7 @@ class BootSpec:
     phases: bool = False
     functions: bool = False
     spans: bool = False
+    counted: Counted = ""
     timeout_s: float = 600
     run: int = 0
 
@@ -146,6 +151,7 @@ class BootSpec:
         tables = {
             "phases": (self.phases, [marks.TABLE]),
             "functions": (self.functions, [functions.PLUGINS / "functions.c"]),
+            f"counted to {self.counted}": (bool(self.counted), [functions.PLUGINS / "functions.c"]),
             "spans": (self.spans, [spans.TABLE, functions.PLUGINS / "spans.c"]),
         }
         symbols = self.image.system_map

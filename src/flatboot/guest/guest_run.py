@@ -40,13 +40,13 @@ class Counting:
 
     Attributes:
         plugin: the plugin.
-        init: /init's address.
+        until: the address at which it ends.
         out: the open file that it writes.
         arguments: further arguments of the plugin.
     """
 
     plugin: Path
-    init: int
+    until: int
     out: int
     arguments: tuple[str, ...] = ()
 
@@ -312,7 +312,7 @@ def _command(guest: Guest, mode: str = "", log: int = -1) -> list[str]:
     if guest.counting is not None:
         counting = guest.counting
         out = f"/proc/self/fd/{counting.out}"
-        given = (f"out={out}", f"entry={counting.init:#x}", *counting.arguments)
+        given = (f"out={out}", f"entry={counting.until:#x}", *counting.arguments)
         command += ["-plugin", ",".join([str(counting.plugin), *given])]
     command += qemu.machine_arguments(guest.arch, guest.machine, guest.able)
     command += ["-kernel", str(guest.kernel), "-append", guest.cmdline]

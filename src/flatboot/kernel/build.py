@@ -182,7 +182,7 @@ def request(
         raise UsageError("the stock flavour has no groups: leave them out, or take flatboot")
     loaded = arches.load(arch)
     source = sources.resolve(base)
-    taken = () if flavour == "stock" else groups.chosen(source.base(), named)
+    taken = () if flavour == "stock" else groups.parts(source.base(), named)
     resolved = kconfig.resolve(config, taken, loaded)
     # make runs in another folder.
     command = str(Path(cc).resolve()) if "/" in cc else cc
@@ -206,7 +206,7 @@ def kernel(
         config: name of a config, or the path of a full .config.
         arch: name of an architecture.
         cc: the compiler: gcc, gcc-13, clang, or a path.
-        named: the groups of the flatboot flavour, by name; none for all.
+        named: the groups of the flatboot flavour, or single patches as GROUP/PATCH; none for all.
 
     Raises:
         UsageError: one of the names is unknown.

@@ -27,6 +27,7 @@ class Group:
         parameters: the boot parameters that it brings.
         sent_to: the lists of the maintainers that it would be sent to.
         name: its name here, and that of its folder.
+        only: the names of those of its patches that are taken; empty for all.
     """
 
     title: str
@@ -35,6 +36,7 @@ class Group:
     parameters: tuple[str, ...]
     sent_to: tuple[str, ...]
     name: str = ""
+    only: frozenset[str] = frozenset()
 
     @property
     def folder(self) -> Path:
@@ -116,6 +118,28 @@ def chosen(base: str, wanted: Sequence[str] = ()) -> tuple[Group, ...]:
             f" {', '.join(there) or 'none'}: choose of those, or another base"
         )
     return tuple(group for name, group in known.items() if name in taken)
+
+
+def parts(base: str, wanted: Sequence[str]) -> tuple[Group, ...]:
+    """Return what ``chosen`` does, where a name may also be GROUP/PATCH, for single patches.
+
+    Raises:
+        UsageError: as ``chosen`` does, or a group has no such patch.
+        FlatbootError: as ``every`` does.
+    """
+    pairs = [name.partition("/") for name in wanted]
+    single = {group: {patch for g, _, patch in pairs if g == group} for group, _, _ in pairs}
+    taken = []
+    for group in chosen(base, list(single)):
+        only = single.get(group.name, {""})
+        there = {path.stem for path in group.hooks(base).glob("*.patch")}
+        if unknown := sorted(only - there - {""}):
+            raise UsageError(
+                f"the group {group.name} has no patch {unknown[0]!r}: choose of"
+                f" {', '.join(sorted(there))}"
+            )
+        taken.append(group if "" in only else dataclasses.replace(group, only=frozenset(only)))
+    return tuple(taken)
 
 
 def without(group: str, taken: Sequence[Group]) -> list[str]:

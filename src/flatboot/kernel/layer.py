@@ -88,7 +88,12 @@ def patches(groups: Sequence[Group], base: str) -> list[Path]:
     Raises:
         FlatbootError: as ``series`` does.
     """
-    return [patch for group in groups for patch in series(group.hooks(base))]
+    return [
+        patch
+        for group in groups
+        for patch in series(group.hooks(base))
+        if not group.only or patch.stem in group.only
+    ]
 
 
 def overlay(groups: Sequence[Group]) -> dict[str, File]:

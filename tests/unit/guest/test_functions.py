@@ -129,9 +129,47 @@ def test_counts_come_from_the_file_of_the_run(tmp_path: Path) -> None:
     with boot._counting(wanted, tmp_path / "System.map", notes) as (guest, counts):
         assert guest.counting is not None
         assert counts().functions == {}
-        assert notes == ["QEMU's plugin did not see /init, so there are no functions"]
+        assert notes == ["QEMU's plugin did not see where to end, so there are no functions"]
         Path(f"/proc/self/fd/{guest.counting.out}").write_text(COUNTS)
         assert counts().functions["memmap_init"] == 5502
+
+
+def test_all_instructions_are_counted_up_to_the_restart(tmp_path: Path) -> None:
+    symbols = f"{SYSTEM_MAP}ffffffff81300000 T __do_sys_reboot\n"
+    (tmp_path / "System.map").write_text("".join(sorted(symbols.splitlines(keepends=True))))
+    wanted = dataclasses.replace(GUEST, spec=dataclasses.replace(GUEST.spec, counted="end"))
+    with boot._counting(wanted, tmp_path / "System.map", []) as (guest, counts):
+        assert guest.counting is not None
+        assert guest.counting.until == 0xFFFFFFFF81300000
+        Path(f"/proc/self/fd/{guest.counting.out}").write_text(COUNTS)
+        total = sum(int(line.split()[1]) for line in COUNTS.splitlines())
+        assert counts().results == {"counted": str(total)}
+
+
+def test_all_instructions_are_counted_up_to_init(tmp_path: Path) -> None:
+    (tmp_path / "System.map").write_text(SYSTEM_MAP)
+    wanted = dataclasses.replace(GUEST, spec=dataclasses.replace(GUEST.spec, counted="init"))
+    with boot._counting(wanted, tmp_path / "System.map", []) as (guest, counts):
+        assert guest.counting is not None
+        Path(f"/proc/self/fd/{guest.counting.out}").write_text(COUNTS)
+        assert counts().functions == {}
+        assert int(counts().results["counted"]) > 0
+
+
+def test_instructions_are_not_counted_without_an_end(tmp_path: Path) -> None:
+    (tmp_path / "System.map").write_text(SYSTEM_MAP)
+    wanted = dataclasses.replace(GUEST, spec=dataclasses.replace(GUEST.spec, counted="end"))
+    with (
+        pytest.raises(FlatbootError, match="no __do_sys_reboot, so no end"),
+        boot._counting(wanted, tmp_path / "System.map", []),
+    ):
+        pass
+
+
+def test_two_things_are_not_counted_together(tmp_path: Path) -> None:
+    spec = BootSpec(own_kernel.find(tmp_path), machine(), functions=True, counted="end")
+    with pytest.raises(UsageError, match="functions and instructions are not counted together"):
+        boot.boot(spec)
 
 
 def test_the_replay_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A TCG plugin of QEMU: how many instructions the guest ran, by the address of
- * the translated block they lie in, up to its first user process.
+ * the translated block they lie in, up to a certain one.
  *
- * Arguments: out=PATH, the file to write; entry=ADDRESS, the first instruction
- * of /init. When the block there is first translated, which is right before it
+ * Arguments: out=PATH, the file to write; entry=ADDRESS, where a function begins,
+ * such as the first of /init. When the block there is first translated, which is right before it
  * runs, the counts are written, a line "ADDRESS COUNT" each (hexadecimal,
  * decimal). A block that was translated again has a line again. A guest that
  * does not come so far leaves the file as it was.

@@ -1,0 +1,56 @@
+"""What groups save that have no parameter and no other figures: each alone on the base."""
+
+from __future__ import annotations
+
+from rich.table import Table
+
+from flatboot.campaign.kept import Kept, Wanted
+from flatboot.record.excerpts import Reads
+
+GROUPS = ("fixes", "sched-smp", "percpu", "acpi")
+CPUS = 64
+#: Many virtual CPUs neither calibrate nor take ticks, which would be most of what is measured.
+CMDLINE = "lpj=4000000 nolapic_timer"
+
+
+def wanted(table: str, groups: str | None) -> Wanted:
+    """Return the boot for *table* of stock, or of a kernel with nothing but *groups*."""
+    flavour = "flatboot" if groups else "stock"
+    return Wanted(
+        table,
+        flavour,
+        "2G",
+        CMDLINE,
+        cpus=CPUS,
+        counted="init",
+        reads=Reads(results=("counted",)),
+        groups=(groups,) if groups else (),
+    )
+
+
+def counted(kept: Kept, boot: Wanted) -> int:
+    """Return the instructions to /init, those of all CPUs together."""
+    return int(kept(boot).results["counted"])
+
+
+def less(kept: Kept, boot: Wanted) -> tuple[str, str]:
+    """Return how many instructions *boot* takes less than stock, and their share of stock's."""
+    stock = counted(kept, wanted("single_groups", None))
+    saved = stock - counted(kept, boot)
+    return f"{saved:,}", f"{saved / stock:.2%}"
+
+
+def table(kept: Kept) -> Table:
+    """Return the instructions to /init, and what each group takes off, a row each."""
+    made = Table(
+        title=f"To /init on {CPUS} CPUs with one group alone: instructions, all CPUs together"
+    )
+    made.add_column("group")
+    for heading in ("to /init", "less", "of stock's"):
+        made.add_column(heading, justify="right")
+    stock = counted(kept, wanted("single_groups", None))
+    made.add_row("stock", f"{stock:,}", "", "")
+    for group in GROUPS:
+        boot = wanted("single_groups", group)
+        made.add_row(group, f"{counted(kept, boot):,}", *less(kept, boot))
+    return made
