@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
+import html
+import itertools
+import json
 import re
 import shutil
 import subprocess
@@ -22,6 +26,22 @@ _SECONDS = 20.0
 _BLAME = re.compile(rf"^ *(?P<time>{units.SPAN}) (?P<unit>\S+\.\w+)$")
 _CHAIN = re.compile(
     rf"^[ └─│├]*(?P<unit>\S+\.\w+) @(?P<at>{units.SPAN})(?: \+(?P<time>{units.SPAN}))?$"
+)
+#: In the SVG of systemd-analyze plot: a unit, where it begins, and a bar of the manager itself.
+_DRAWN = re.compile(
+    r'<text class="(?:left|right)" x="(?P<x>[\d.]+)"[^>]*>'
+    rf"(?P<unit>\S+\.\w+) \((?P<time>{units.SPAN})\)<"
+)
+_MANAGER = re.compile(
+    r'<rect class="active" x="(?P<x>[\d.]+)"[^>]*/>\s*'
+    r'(?:<rect class="(?:security|generators|unitsload)"[^>]*/>\s*)+'
+)
+_NS_PER_PIXEL = 10_000_000
+#: In systemd-analyze dump.
+_DUMPED_UNIT = re.compile(r"^-> Unit (\S+):$")
+_DUMPED_TIME = re.compile(
+    r"^\s*(?:Timestamp )?(?P<what>[\w ]+?)(?: Timestamp)?: "
+    r"(?:\w{3} )?(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)"
 )
 _ORDER = ("firmware", "loader", "kernel", "initrd", "userspace")
 
@@ -44,7 +64,7 @@ class WholeWay:
 
     Attributes:
         stages: the parts from reset to the end of the start, as far as they are told.
-        slowest: the units that took longest, by systemd-analyze blame.
+        slowest: the units that took longest, by systemd-analyze blame, plot or dump.
         chain: what the last unit waited for, the last first, by systemd-analyze critical-chain.
     """
 
@@ -54,7 +74,15 @@ class WholeWay:
 
 
 def of_text(text: str) -> WholeWay:
-    """Return what *text*, the output of one or more commands of systemd-analyze, tells."""
+    """Return what *text*, the output of one or more commands of systemd-analyze, tells.
+
+    Besides time, blame and critical-chain these are plot, as SVG or JSON, and dump, whose times are
+    whole seconds.
+    """
+    if "<svg" in text:
+        return _of_plot(text)
+    if found := _of_json(text):
+        return WholeWay(slowest=found)
     slowest, chain = [], []
     for line in text.splitlines():
         if match := _BLAME.match(line):
@@ -63,7 +91,8 @@ def of_text(text: str) -> WholeWay:
             took = units.span(match["time"]) if match["time"] else 0
             chain.append(Unit(match["unit"], took, units.span(match["at"])))
     said = next((line for line in text.splitlines() if "Startup finished in" in line), "")
-    return WholeWay(stages_of(said), slowest, chain)
+    dumped = _of_dump(text)
+    return WholeWay(stages_of(said) or dumped.stages, slowest or dumped.slowest, chain)
 
 
 def of_this_machine(fpdt: Path = FPDT, variables: Path = EFI_VARIABLES) -> WholeWay:
@@ -79,6 +108,65 @@ def added(analysis: Analysis, way: WholeWay) -> Analysis:
     if known and "kernel" not in known:
         known["kernel"] = Stage("kernel", analysis.total)
     return replace(analysis, stages=[known[name] for name in _ORDER if name in known])
+
+
+def _of_plot(text: str) -> WholeWay:
+    """Return what the SVG of ``systemd-analyze plot`` tells: 100 pixels are a second."""
+    begun = next((float(match["x"]) for match in _MANAGER.finditer(text)), None)
+    found = []
+    for match in _DRAWN.finditer(text):
+        at = None if begun is None else round((float(match["x"]) - begun) * _NS_PER_PIXEL)
+        # What is older was started in the initramfs.
+        at = None if at is None or at < 0 else at
+        found.append(Unit(html.unescape(match["unit"]), units.span(match["time"]), at))
+    said = re.search(r"Startup finished in [^<\n]*", text)
+    return WholeWay(stages_of(said[0]) if said else [], _slowest_first(found))
+
+
+def _of_json(text: str) -> list[Unit]:
+    """Return the units in the JSON of ``systemd-analyze plot``, whose times are microseconds."""
+    try:
+        rows = json.loads(text)
+    except ValueError:
+        return []
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        return []
+    pairs = [(row.get("name"), row.get("time")) for row in rows]
+    return _slowest_first(
+        [Unit(n, t * 1000) for n, t in pairs if isinstance(n, str) and isinstance(t, int)]
+    )
+
+
+def _of_dump(text: str) -> WholeWay:
+    """Return what ``systemd-analyze dump`` tells of the manager and its units."""
+    times: dict[str, dict[str, datetime.datetime]] = {"": {}}
+    unit = ""
+    for line in text.splitlines():
+        if match := _DUMPED_UNIT.match(line):
+            unit = match[1]
+        elif match := _DUMPED_TIME.match(line):
+            when = datetime.datetime.fromisoformat(match["time"])
+            times.setdefault(unit, {}).setdefault(match["what"], when)
+    manager = times.pop("")
+    ends = [name for name in ("kernel", "initrd", "userspace", "finish") if name in manager]
+    stages = [
+        Stage(name, _between(manager[name], manager[after]))
+        for name, after in itertools.pairwise(ends)
+    ]
+    found = [
+        Unit(name, _between(told["Inactive Exit"], told["Active Enter"]))
+        for name, told in times.items()
+        if told.keys() >= {"Inactive Exit", "Active Enter"}
+    ]
+    return WholeWay(stages if "finish" in ends else [], _slowest_first(found))
+
+
+def _between(start: datetime.datetime, end: datetime.datetime) -> int:
+    return max(round((end - start).total_seconds()), 0) * 1_000_000_000
+
+
+def _slowest_first(found: list[Unit]) -> list[Unit]:
+    return sorted((unit for unit in found if unit.length), key=lambda unit: -unit.length)
 
 
 def _systemd_analyze() -> str:

@@ -64,7 +64,8 @@ def analyze(
     systemd_file: Annotated[
         Path | None,
         typer.Option(
-            "--systemd", help="Output of systemd-analyze (time, blame, critical-chain) of the boot."
+            "--systemd",
+            help="Output of systemd-analyze (time, blame, critical-chain, plot, dump) of the boot.",
         ),
     ] = None,
     trace_file: Annotated[
