@@ -76,6 +76,9 @@ FIELDS = Format("journalctl -o export or verbose", re.compile("__CURSOR"), "kern
 DMESG_JSON = Format("dmesg --json", re.compile(r"\{"), "kernel", 1000)
 #: Forms whose lines hold a stamp like ``[    0.123456]``, which may stand anywhere in a torn line.
 _STAMPED = [item for item in FORMATS if "(?P<seconds>" in item.pattern.pattern]
+#: What most lines of kernel logs are: the patterns of _STAMPED say the same, and take longer.
+_DMESG = next(item for item in FORMATS if item.name == "dmesg")
+_MOST = re.compile(r"\[ *(\d+)\.(\d{6})\] (?!c\d|[\w.-]+ (?:kernel: |systemd\[1\]: ))([A-Za-z].*)")
 _OTHERS = [item for item in FORMATS if item not in (KMSG, PLAIN, *_STAMPED)]
 
 
@@ -134,6 +137,10 @@ def _torn(text: str) -> list[str]:
 
 
 def _other(text: str, last: int) -> Line:
+    if match := _MOST.match(text):
+        seconds, micros, said = match.groups()
+        at = int(seconds) * 1_000_000_000 + int(micros) * 1000
+        return Line(said[:_LONGEST_TEXT].rstrip(), _DMESG, at)
     for item in _STAMPED if _STAMP.match(text) else _OTHERS:
         if match := item.pattern.match(text):
             return _line(item, match, last)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
-from flatboot.bootlog import bootlog
+from flatboot.bootlog import bootlog, bootlog_lines
 
+DATA = Path(__file__).parents[2] / "data/bootlog"
 MESSAGES = (
     (0, "Linux version 6.1.0 (b@h) (gcc) #1 SMP x"),
     (1_500_000, "smp: Brought up 1 node, 4 CPUs"),
@@ -114,3 +117,18 @@ def test_what_systemd_says_is_kept_of_other_units() -> None:
     whole = by_time("Jan 02 03:04:{s:02d}.{us:06d} host kernel: ")
     short = bootlog.analyze(f"{whole}\nJan 02 03:04:09.500000 host systemd[1]: {said}")
     assert [stage.name for stage in short.stages] == ["kernel", "userspace"]
+
+
+def test_the_quick_way_reads_a_line_as_its_pattern_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [path.read_text(errors="replace") for path in sorted(DATA.rglob("*.log"))]
+    lines = [line for text in texts for line in text.splitlines()]
+    lines += [
+        "[    1.000000] c0 1 text",
+        "[    1.000000] c0ffee is no CPU",
+        "[    1.000000] host kernel: text",
+        "[    1.000000] host systemd[1]: text",
+        "[    1.000000] kernel: text",
+    ]
+    quick = list(bootlog_lines.parse(lines))
+    monkeypatch.setattr(bootlog_lines, "_MOST", re.compile("(?!)"))
+    assert list(bootlog_lines.parse(lines)) == quick
