@@ -145,12 +145,12 @@ class Robot:
         return sorted(there.union(self.ours.code()))
 
     def _by_chance(self, seed: int) -> Compilation:
-        """Return a config that *seed* draws: each option of ours on or off; half of the files."""
+        """Return a config that *seed* draws: each option of ours on or off; a quarter of the files."""
         draw = random.Random(seed)
         target, cc = draw.choice(self.targets), draw.choice(self.compilers)
         ours = [f"CONFIG_{name}={draw.choice('yn')}" for name in _options(self.taken)]
         code = self.ours.code()
-        files = code if self.long else sorted(draw.sample(code, (len(code) + 1) // 2))
+        files = code if self.long else sorted(draw.sample(code, (len(code) + 3) // 4))
 
         def configure(maker: Make) -> None:
             lines = (*ours, *target.forced, *_ALWAYS)

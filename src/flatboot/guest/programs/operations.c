@@ -25,6 +25,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/mman.h>
+#include <sys/personality.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -153,13 +154,13 @@ static void wake(void)
 		fail("wake");
 }
 
-static atomic_bool over;
+static atomic_bool runs, over;
 
 /* Run, so that pages of this process have to be forgotten here. */
 static void *run(void *cpu)
 {
 	move_to(*(int *)cpu);
-	while (!over)
+	for (runs = true; !over;)
 #if defined(__x86_64__)
 		/* An emulator that counts gives the turn away here. */
 		__asm__ volatile("pause");
@@ -225,7 +226,9 @@ static void repeat(const struct operation *operation, int times)
 	if (operation->meanwhile &&
 	    pthread_create(&other, NULL, operation->meanwhile, &cpu))
 		fail("pthread_create");
-	nap(10);
+	do
+		nap(10);
+	while (operation->meanwhile == run && !runs);
 	for (int i = 0; i < times; i++)
 		operation->once();
 	if (operation->meanwhile) {
@@ -258,6 +261,9 @@ int main(int argc, char **argv)
 {
 	int times = argc == 3 ? atoi(argv[2]) : 0;
 
+	/* What fork() copies must not hang on where things lie. */
+	if (!(personality(ADDR_NO_RANDOMIZE) & ADDR_NO_RANDOMIZE))
+		execv("/proc/self/exe", argv);
 	prepare();
 	for (int i = 0; i < OPERATIONS && times > 0; i++) {
 		if (!strcmp(argv[1], operations[i].name)) {
