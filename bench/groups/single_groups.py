@@ -13,14 +13,14 @@ CPUS = 64
 CMDLINE = "lpj=4000000 nolapic_timer"
 
 
-def wanted(table: str, groups: str | None) -> Wanted:
+def wanted(table: str, groups: str | None, cmdline: str = "") -> Wanted:
     """Return the boot for *table* of stock, or of a kernel with nothing but *groups*."""
     flavour = "flatboot" if groups else "stock"
     return Wanted(
         table,
         flavour,
         "2G",
-        CMDLINE,
+        f"{cmdline} {CMDLINE}".strip(),
         cpus=CPUS,
         counted="init",
         reads=Reads(results=("counted",)),
@@ -33,17 +33,16 @@ def counted(kept: Kept, boot: Wanted) -> int:
     return int(kept(boot).results["counted"])
 
 
-def less(kept: Kept, boot: Wanted) -> tuple[str, str]:
-    """Return how many instructions *boot* takes less than stock, and their share of stock's."""
-    stock = counted(kept, wanted("single_groups", None))
-    saved = stock - counted(kept, boot)
-    return f"{saved:,}", f"{saved / stock:.2%}"
+def less(stock: int, ours: int) -> tuple[str, str]:
+    """Return how many instructions *ours* are less than *stock*, and their share of stock's."""
+    return f"{stock - ours:,}", f"{(stock - ours) / stock:.2%}"
 
 
 def table(kept: Kept) -> Table:
     """Return the instructions to /init, and what each group takes off, a row each."""
     made = Table(
-        title=f"To /init on {CPUS} CPUs with one group alone: instructions, all CPUs together"
+        title=f"To /init on {CPUS} CPUs with one group alone: instructions of all CPUs, without"
+        " delay loops"
     )
     made.add_column("group")
     for heading in ("to /init", "less", "of stock's"):
@@ -51,6 +50,6 @@ def table(kept: Kept) -> Table:
     stock = counted(kept, wanted("single_groups", None))
     made.add_row("stock", f"{stock:,}", "", "")
     for group in GROUPS:
-        boot = wanted("single_groups", group)
-        made.add_row(group, f"{counted(kept, boot):,}", *less(kept, boot))
+        ours = counted(kept, wanted("single_groups", group))
+        made.add_row(group, f"{ours:,}", *less(stock, ours))
     return made

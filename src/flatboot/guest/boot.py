@@ -210,7 +210,7 @@ def _counting(
             found = functions.read(counts, symbols, guest.arch)
             if spec.functions:
                 return _Counted(functions=found)
-            return _Counted(results={"counted": str(sum(found.values()))})
+            return _Counted(results={"counted": str(functions.work(found))})
 
         yield dataclasses.replace(guest, counting=counting), read
 

@@ -81,9 +81,10 @@ class BootSpec:
             exact clock only.
         spans: whether to count the instructions of chosen calls up to /init, see
             ``flatboot.record.spans``; on the exact clock only, and not together with *functions*.
-        counted: where to stop counting the instructions of all CPUs, without the time in which all
-            wait: at "init" or at the "end", before the guest restarts; empty for not at all. It is
-            the result ``counted``. On the exact clock only, not with *functions* or *spans*.
+        counted: where to stop counting the instructions of all CPUs, without delay loops and the
+            time in which all wait: at "init" or at the "end", before the guest restarts; empty for
+            not at all. It is the result ``counted``. On the exact clock only, not with *functions*
+            or *spans*.
         timeout_s: host seconds that each run of the guest may take; no part of the key.
         run: which of several equal boots, where they differ from one to the next.
     """

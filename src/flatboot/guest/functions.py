@@ -21,6 +21,8 @@ from flatboot.record.marks import Symbols
 
 #: The name of all that lies outside the kernel.
 FIRMWARE = "firmware"
+#: Functions that do nothing but wait for a time to pass.
+DELAYS = ("delay_tsc", "delay_loop", "__delay")
 #: The folder of their sources.
 PLUGINS = Path(__file__).parent / "plugin"
 _FLAGS = ("-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror")
@@ -74,6 +76,11 @@ def read(counts: str, symbols: Symbols, arch: Arch) -> dict[str, int]:
             address += begin - early
         found[symbols.name(address) if begin <= address < end else FIRMWARE] += count
     return dict(found.most_common())
+
+
+def work(found: Mapping[str, int]) -> int:
+    """Return the instructions of all functions together, without delay loops."""
+    return sum(found.values()) - sum(found.get(name, 0) for name in DELAYS)
 
 
 def differences(small: Mapping[str, int], large: Mapping[str, int]) -> list[Difference]:

@@ -145,7 +145,7 @@ class Robot:
         return sorted(there.union(self.ours.code()))
 
     def _by_chance(self, seed: int) -> Compilation:
-        """Return a config that *seed* draws: each option of ours on or off; a quarter of the files."""
+        """Return a config that *seed* draws: options of ours on or off, a quarter of the files."""
         draw = random.Random(seed)
         target, cc = draw.choice(self.targets), draw.choice(self.compilers)
         ours = [f"CONFIG_{name}={draw.choice('yn')}" for name in _options(self.taken)]

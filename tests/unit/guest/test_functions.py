@@ -146,6 +146,10 @@ def test_all_instructions_are_counted_up_to_the_restart(tmp_path: Path) -> None:
         assert counts().results == {"counted": str(total)}
 
 
+def test_delay_loops_are_no_work() -> None:
+    assert functions.work({"kmalloc": 7, "delay_tsc": 90, "__delay": 1}) == 7
+
+
 def test_all_instructions_are_counted_up_to_init(tmp_path: Path) -> None:
     (tmp_path / "System.map").write_text(SYSTEM_MAP)
     wanted = dataclasses.replace(GUEST, spec=dataclasses.replace(GUEST.spec, counted="init"))

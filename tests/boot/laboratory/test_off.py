@@ -1,0 +1,33 @@
+"""What is built and off costs those next to nothing who do not use it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from guests import Guests, asked
+
+OFF = "deferred_init=wait prezero=off hugetlb_deferred=off anon_fault_ahead=off cpuhp.group=off"
+#: What is done, and how often: some ten million instructions each.
+LOOK_UPS = {"look_up": 2000, "no_entry": 2000}
+PAGES = {"page": 300, "fault": 2000, "map_fault": 2000, "huge_fault": 30}
+#: Asked is 0.2%.
+MOST = 1.003
+
+
+def cost(guests: Guests, flavour: str, operations: dict[str, int]) -> int:
+    """Return the instructions of *operations*: a boot that does them twice, less one of once."""
+    counted = []
+    for factor in (1, 2):
+        programs = [f"operations {name} {times * factor}" for name, times in operations.items()]
+        spec = asked(flavour, "512M", programs, cmdline=OFF if flavour == "flatboot" else "")
+        record = guests(dataclasses.replace(spec, counted="end"))
+        counted.append(int(record.results["counted"]))
+    return counted[1] - counted[0]
+
+
+@pytest.mark.parametrize("operations", [LOOK_UPS, PAGES], ids=["look-ups", "pages"])
+def test_what_is_off_costs_nothing(guests: Guests, operations: dict[str, int]) -> None:
+    stock = cost(guests, "stock", operations)
+    assert stock > 10_000_000
+    assert cost(guests, "flatboot", operations) <= MOST * stock
