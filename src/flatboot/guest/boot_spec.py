@@ -152,7 +152,7 @@ class BootSpec:
         tables = {
             "phases": (self.phases, [marks.TABLE]),
             "functions": (self.functions, [functions.PLUGINS / "functions.c"]),
-            f"counted to {self.counted}": (bool(self.counted), [functions.PLUGINS / "functions.c"]),
+            f"work to {self.counted}": (bool(self.counted), [functions.PLUGINS / "functions.c"]),
             "spans": (self.spans, [spans.TABLE, functions.PLUGINS / "spans.c"]),
         }
         symbols = self.image.system_map

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from fakes import GROUP, write
 
+from flatboot.common import paths
 from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.kernel import build, groups, layer
 
@@ -145,3 +146,23 @@ def test_a_group_includes_no_header_of_one_that_it_does_not_need(group: groups.G
     added = [path.read_text() for path in layer.patches([group], "7.3")]
     included = {Path(name).name for text in (*own, *added) for name in _INCLUDE.findall(text)}
     assert not included & theirs
+
+
+#: What single patches of ``fixes`` mend, or wait for less, saves no instructions.
+SAVE_NONE = {
+    "acpi-pm-verify-async",
+    "isolation-slab",
+    "its-memreserve",
+    "memory-hotplug-undo",
+    "sched-late-servers",
+}
+
+
+def test_single_patches_tell_what_they_save() -> None:
+    """Their messages tell what the published table does."""
+    table = (paths.repo() / "docs/groups.md").read_text()
+    for patch in layer.patches(groups.chosen("7.3", ["fixes"]), "7.3"):
+        told = re.search(r"takes ([\d,]+) instructions less,\s(\d\.\d\d%)", patch.read_text())
+        assert (told is None) == (patch.stem in SAVE_NONE), patch.stem
+        if told:
+            assert f"| fixes/{patch.stem} | {told[1]} | {told[2]} |" in table
