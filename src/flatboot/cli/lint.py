@@ -149,7 +149,10 @@ def _kernel_checks(name: str) -> list[Check]:
         topics.read(taken, name)
         return ""
 
-    patches = [str(path.relative_to(root)) for path in layer.patches(taken, name)]
+    hooks = layer.patches(taken, name)
+    patches = [str(path.relative_to(root)) for path in hooks]
+    # A topic whose files are all new has no diff; what checkpatch says of those, it says of them.
+    diffs = [str(path.relative_to(root)) for path in hooks if layer.touched(path.read_text())]
     code = [
         str((group.overlay / path).relative_to(root))
         for group in taken
@@ -158,6 +161,6 @@ def _kernel_checks(name: str) -> list[Check]:
     ]
     return [
         Check(f"topics, {name}", patches + code, owners),
-        Check(f"checkpatch, hooks for {name}", patches, reports("--no-signoff")),
+        Check(f"checkpatch, hooks for {name}", diffs, reports("--no-signoff")),
         Check(f"checkpatch, overlay ({name})", code, reports("--file")),
     ]

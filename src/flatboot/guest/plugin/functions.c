@@ -3,11 +3,11 @@
  * A TCG plugin of QEMU: how many instructions the guest ran, by the address of
  * the translated block they lie in, up to a certain one.
  *
- * Arguments: out=PATH, the file to write; entry=ADDRESS, where a function begins,
- * such as the first of /init. When the block there is first translated, which is right before it
- * runs, the counts are written, a line "ADDRESS COUNT" each (hexadecimal,
- * decimal). A block that was translated again has a line again. A guest that
- * does not come so far leaves the file as it was.
+ * Arguments: out=PATH, the file to write; entry=ADDRESS, where a function
+ * begins, such as the first of /init. When the block there is first translated,
+ * which is right before it runs, the counts are written, a line "ADDRESS COUNT"
+ * each (hexadecimal, decimal). A block that was translated again has a line
+ * again. A guest that does not come so far leaves the file as it was.
  *
  * Each instruction is counted by itself. Counting blocks as they begin gives
  * 0.03% too many: one that a page fault or an access to a device interrupts is
