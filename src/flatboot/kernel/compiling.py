@@ -52,8 +52,11 @@ class Tree:
             for name, file in self.layer.files.items()
             if file and name.endswith(".c")
         }
-        folders = frozenset(str(Path(name).parent) for name in mine)
-        every = _included(self.source.directory(), folders) | mine
+        every = {
+            name: included
+            for folder in {Path(name).parent for name in mine}
+            for name, included in _included(self.source.directory(), folder).items()
+        } | mine
         found: set[str] = set()
         for name in mine:
             found.update({other for other, names in every.items() if name in names} or {name})
@@ -213,10 +216,9 @@ def _new_names(ours: Tree, stock: Tree) -> set[str]:
 
 
 @functools.cache
-def _included(directory: Path, folders: frozenset[str]) -> dict[str, set[str]]:
-    """Return which C files those in *folders* of the tree *directory* include, by their paths."""
-    paths = [path for folder in folders for path in (directory / folder).glob("*.c")]
-    names = {str(path.relative_to(directory)): path for path in paths}
+def _included(directory: Path, folder: Path) -> dict[str, set[str]]:
+    """Return which C files those in *folder* of the tree *directory* include, by their paths."""
+    names = {str(path.relative_to(directory)): path for path in (directory / folder).glob("*.c")}
     return {name: _inclusions(name, path.read_text()) for name, path in names.items()}
 
 
