@@ -87,7 +87,7 @@ async def measure(spec: BootSpec, on_phase: Callable[[str], None] = unseen) -> R
         UsageError: the machine, a guest program or what is asked of the clock is not possible.
     """
     began = time.monotonic()
-    asked = [what for what, wanted in _COUNTED.items() if wanted(spec)]
+    asked = _counts(spec)
     if asked and spec.clock != "exact":
         raise UsageError(f"{asked[0]} are counted on the exact clock only: take that one")
     if len(asked) > 1:
@@ -165,6 +165,11 @@ class _Counted:
     results: dict[str, str] = field(default_factory=dict)
 
 
+def _counts(spec: BootSpec) -> list[str]:
+    """Return what is to be counted, by its names for people: one at most, if all is well."""
+    return [what for what, wanted in _COUNTED.items() if wanted(spec)]
+
+
 def _restart(symbols: marks.Symbols) -> int:
     """Return where the kernel begins to restart the machine, which /init asks for at the end.
 
@@ -183,7 +188,7 @@ def _counting(
 ) -> Iterator[tuple[Guest, Callable[[], _Counted]]]:
     """Yield the guest as it is to be run, and what returns what was counted afterwards."""
     spec = guest.spec
-    what = next((what for what, wanted in _COUNTED.items() if wanted(spec)), "")
+    what = "".join(_counts(spec))
     if what and not system_map.is_file():
         notes.append(f"there is no {system_map}, so there are no {what}")
     if not what or not system_map.is_file():

@@ -127,8 +127,10 @@ def parts(base: str, wanted: Sequence[str]) -> tuple[Group, ...]:
         UsageError: as ``chosen`` does, or a group has no such patch.
         FlatbootError: as ``every`` does.
     """
-    pairs = [name.partition("/") for name in wanted]
-    single = {group: {patch for g, _, patch in pairs if g == group} for group, _, _ in pairs}
+    single: dict[str, set[str]] = {}
+    for name in wanted:
+        group_name, _, patch = name.partition("/")
+        single.setdefault(group_name, set()).add(patch)
     taken = []
     for group in chosen(base, list(single)):
         only = single.get(group.name, {""})
