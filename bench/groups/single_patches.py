@@ -15,14 +15,10 @@ ONE_UP = "maxcpus=1"
 OTHERS = ("acpi/acpi-examine-late", "percpu/x86-entry-area")
 
 
-#: The kernel with it is that without, byte by byte, on x86-64.
-NOT_COMPILED = ("its-memreserve",)
-
-
 def patches() -> list[str]:
     """Return the patches as GROUP/PATCH."""
-    own = [path.stem for path in layer.patches(groups.chosen(BASE, [GROUP]), BASE)]
-    return [*(f"{GROUP}/{name}" for name in own if name not in NOT_COMPILED), *OTHERS]
+    own = layer.patches(groups.chosen(BASE, [GROUP]), BASE)
+    return [*(f"{GROUP}/{path.stem}" for path in own), *OTHERS]
 
 
 def table(kept: Kept) -> Table:

@@ -62,6 +62,16 @@ def test_a_boot_that_repeats_is_done_once(lab: Lab) -> None:
     assert (stored.tally.made, stored.tally.taken) == (before.made + 1, before.taken + 2)
 
 
+def test_a_kernel_that_comes_out_like_another_keeps_its_names(lab: Lab) -> None:
+    """What was booted under the names of one is the boot of the other, too."""
+    made = stored.boot(lab.spec)
+    named = dataclasses.replace(lab.spec.image, flavour="flatboot", config="users")  # type: ignore[type-var]
+    again = stored.boot(dataclasses.replace(lab.spec, kernel=named))
+    assert lab.made == 1
+    assert (again.kernel.flavour, again.kernel.config) == ("flatboot", "users")
+    assert dataclasses.replace(again, kernel=made.kernel) == made
+
+
 @pytest.mark.parametrize(
     "changed",
     [
