@@ -17,15 +17,10 @@
  */
 #define _GNU_SOURCE
 #include <pthread.h>
-#include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
-#include <time.h>
 
 #include "guest.h"
+#include "places.h"
 
 enum { PAGE = 4096, HUGE = 2 << 20, CLASSES = 64, MOST_THREADS = 64 };
 enum { MIB = 1 << 20, MS_IN_NS = 1000000 };
@@ -53,18 +48,6 @@ static void relax(void)
 static unsigned long step = PAGE;
 static struct timespec pause_time;
 static pthread_barrier_t begin;
-
-static void pin(int cpu)
-{
-	cpu_set_t cpus;
-
-	CPU_ZERO(&cpus);
-	CPU_SET(cpu, &cpus);
-	if (sched_setaffinity(0, sizeof(cpus), &cpus)) {
-		perror("latency: sched_setaffinity");
-		exit(1);
-	}
-}
 
 /* How often the CPU was taken from the calling thread. */
 static long preempted(void)
@@ -104,20 +87,6 @@ static void *touch(void *argument)
 	return NULL;
 }
 
-static char *map(unsigned long size, int advice)
-{
-	char *area = mmap(NULL, size + HUGE, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	if (area == MAP_FAILED) {
-		perror("latency: mmap");
-		exit(1);
-	}
-	area += -(uintptr_t)area & (HUGE - 1);
-	madvise(area, size, advice);
-	return area;
-}
-
 int main(int argc, char **argv)
 {
 	static struct share shares[MOST_THREADS];
@@ -138,7 +107,7 @@ int main(int argc, char **argv)
 	}
 	pause_time.tv_nsec = (long)pause_ms * MS_IN_NS;
 	step = huge ? HUGE : PAGE;
-	memory = map(size, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+	memory = aligned_area(size, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 	part = size / threads / step * step;
 	pthread_barrier_init(&begin, NULL, threads);
 	/* A thread starts on the CPU that its maker is pinned to. */

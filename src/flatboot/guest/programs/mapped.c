@@ -21,7 +21,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +32,7 @@
 
 #include "files.h"
 #include "guest.h"
+#include "places.h"
 
 enum { PAGE = 4096, HUGE = 2 << 20, TRIES = 1200 };
 
@@ -112,16 +112,6 @@ static void collapse(size_t size)
 	}
 	printf(RESULT "collapse.huge=%ld\n", huge);
 	printf(RESULT "collapse.bad=%ld\n", bad_words(area, size, 1));
-}
-
-static void pin(int cpu)
-{
-	cpu_set_t cpus;
-
-	CPU_ZERO(&cpus);
-	CPU_SET(cpu, &cpus);
-	if (sched_setaffinity(0, sizeof(cpus), &cpus))
-		fail("sched_setaffinity");
 }
 
 /* Pages of an area that lie on node 1; with @to_node, after they were told to.

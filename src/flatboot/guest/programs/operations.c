@@ -21,44 +21,20 @@
  */
 #define _GNU_SOURCE
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "files.h"
 #include "guest.h"
+#include "places.h"
 
 #define PATH "/sys/devices/system/cpu/cpu0"
 
 enum { PAGE = 4096, HUGE = 2 << 20, PACKETS = 16 };
 
 static int last_cpu;
-
-static void move_to(int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	if (sched_setaffinity(0, sizeof(set), &set))
-		fail("sched_setaffinity");
-}
-
-static char *map(size_t size, int advice)
-{
-	char *area = mmap(NULL, size + HUGE, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	if (area == MAP_FAILED)
-		fail("mmap");
-	area += -(uintptr_t)area & (HUGE - 1);
-	madvise(area, size, advice);
-	return area;
-}
 
 static void touch(char *at)
 {
@@ -139,7 +115,7 @@ static void *answer(void *cpu)
 {
 	char byte;
 
-	move_to(*(int *)cpu);
+	pin(*(int *)cpu);
 	while (read(there[0], &byte, 1) == 1)
 		if (write(back[1], &byte, 1) != 1)
 			fail("write");
@@ -159,7 +135,7 @@ static atomic_bool runs, over;
 /* Run, so that pages of this process have to be forgotten here. */
 static void *run(void *cpu)
 {
-	move_to(*(int *)cpu);
+	pin(*(int *)cpu);
 	for (runs = true; !over;)
 #if defined(__x86_64__)
 		/* An emulator that counts gives the turn away here. */
@@ -241,13 +217,13 @@ static void repeat(const struct operation *operation, int times)
 static void prepare(void)
 {
 	last_cpu = (int)sysconf(_SC_NPROCESSORS_ONLN) - 1;
-	move_to(0);
+	pin(0);
 	snprintf(online, sizeof(online), "/sys/devices/system/cpu/cpu%d/online",
 		 last_cpu);
 	if (pipe2(pipes, O_DIRECT) || pipe(there) || pipe(back))
 		fail("pipe");
-	small = map(HUGE, MADV_NOHUGEPAGE);
-	huge = map(HUGE, MADV_HUGEPAGE);
+	small = aligned_area(HUGE, MADV_NOHUGEPAGE);
+	huge = aligned_area(HUGE, MADV_HUGEPAGE);
 	mapped = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
 		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (mapped == MAP_FAILED)
