@@ -37,6 +37,12 @@ PATTERNS: Mapping[str, str] = {
 }
 _PATTERNS = {kind: re.compile(pattern) for kind, pattern in PATTERNS.items()}
 _ANY = re.compile("|".join(PATTERNS.values()))
+#: A race of mainline's at the end of a machine: the CPUs are told to stop while they still run, and
+#: one that has not stopped wakes a task of one that has. Nothing but this, and only from there on.
+_STOPPED_CPUS = re.compile(
+    r"(?<=reboot: machine restart)\r?\n.*cut here.*\n.*Unexpected reschedule of offline CPU"
+    r"(?:.*\n)*?(?:.*end trace.*|\Z)"
+)
 
 
 @dataclass(frozen=True)
@@ -67,8 +73,10 @@ def find(text: str) -> list[Splat]:
     """Return every line of *text* (a console, or dmesg) that belongs to a splat, in order.
 
     One splat is many lines (the warning, the trace, the modules); all that a pattern knows are
-    returned, so that a splat whose first line is lost among other output is still found.
+    returned, so that a splat whose first line is lost among other output is still found. A CPU
+    that is stopped for a reboot before another has done with it is none.
     """
+    text = _STOPPED_CPUS.sub(lambda race: "\n" * race[0].count("\n"), text)
     found = []
     for number, line in enumerate(text.splitlines(), start=1):
         if _ANY.search(line):

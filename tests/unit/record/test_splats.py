@@ -78,6 +78,16 @@ HardwareCorrupted:     0 kB
 [    0.430000] check: Scanning 1 areas for low memory corruption
 """
 
+STOPPED = """\
+[   18.009522] reboot: machine restart
+[   18.053423] ------------[ cut here ]------------
+[   18.058746] sched: Unexpected reschedule of offline CPU#6!
+[   18.059473] WARNING: arch/x86/kernel/apic/ipi.c:71 at native_smp_send_reschedule+0x4a/0x60, CPU#5
+[   18.067178] CPU: 5 UID: 0 PID: 166 Comm: kworker/6:1 Tainted: G                 N  7.3.4 #1 PREEMPT
+[   18.090586] Call Trace:
+[   18.114576] ---[ end trace 0000000000000000 ]---
+"""
+
 
 @pytest.mark.parametrize("kind", SAMPLES)
 def test_a_splat_of_each_kind_is_found(kind: str) -> None:
@@ -107,3 +117,17 @@ def test_a_splat_is_found_between_other_lines_and_shown_with_them() -> None:
 
 def test_records_of_dev_kmsg_count_as_well() -> None:
     assert splats.find("4,279,1127545,-;WARNING: mm/foo.c:1 at foo+0x1/0x2")
+
+
+@pytest.mark.parametrize("lines", range(4, 8))
+def test_a_cpu_stopped_for_a_reboot_while_another_wakes_its_task_is_none(lines: int) -> None:
+    console = HEALTHY + "".join(STOPPED.splitlines(keepends=True)[:lines])
+    assert splats.find(console) == []
+
+
+def test_it_is_one_before_the_reboot_and_so_is_another_warning_after_it() -> None:
+    first, *warning = STOPPED.splitlines(keepends=True)
+    assert splats.find("".join(warning))
+    assert splats.find(first + SAMPLES["warning"])
+    after = splats.find(STOPPED + SAMPLES["bug"])
+    assert [(splat.kind, splat.line) for splat in after] == [("bug", 8)]
