@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
-from flatboot.kernel import compiling, groups, sources, targets
+from flatboot.kernel import compiling, groups, sources, targets, tree
 from flatboot.kernel.check import Robot
 from flatboot.kernel.compiling import Attempt, Judgement, Tree
 from flatboot.kernel.layer import File, Layer
 
 BASE = "7.3"
 FILE = "mm/util.c"
+SIMULATOR = "tools/testing/memblock"
 
 
 @pytest.fixture(scope="module")
@@ -51,3 +55,24 @@ def test_a_file_that_is_not_configured_is_not_compiled(robot: Robot, attempt: At
     files = ["mm/util.c", "mm/hugetlb.c", "drivers/acpi/scan.c", "arch/arm64/mm/mmu.c"]
     files += ["kernel/sched/core.c", "arch/x86/kernel/setup.c", "arch/x86/kernel/smpboot.c"]
     assert compiling.judge(robot.stock, robot.stock, attempt, files).files == 3
+
+
+def test_memblock_compiles_in_its_simulator(robot: Robot, tmp_path: Path) -> None:
+    """It has stubs of its own for what mm/memblock.c includes; the links are its Makefile's."""
+    links = {
+        "memblock.c": "mm/memblock.c",
+        "linux/memblock.h": "include/linux/memblock.h",
+        "asm/asm.h": "tools/arch/x86/include/asm/asm.h",
+        "asm/cmpxchg.h": "tools/arch/x86/include/asm/cmpxchg.h",
+    }
+    with tree.work_tree(robot.source, robot.ours.name, robot.ours.layer) as root:
+        for name, target in links.items():
+            link = tmp_path / name
+            link.parent.mkdir(exist_ok=True)
+            link.symlink_to(root / target)
+        includes = [f"-I{folder}" for folder in (tmp_path, root / SIMULATOR, root / "tools/include")]
+        words = ["-Wall", "-Werror", "-O2", "-DCONFIG_PHYS_ADDR_T_64BIT", "-c", "-omemblock.o"]
+        done = subprocess.run(
+            ["gcc", *includes, *words, "memblock.c"], cwd=tmp_path, capture_output=True, text=True
+        )
+    assert done.returncode == 0, done.stderr

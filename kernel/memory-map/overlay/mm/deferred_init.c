@@ -342,6 +342,39 @@ void __meminit deferred_init_write_run(struct zone *zone, unsigned long pfn,
 }
 
 /**
+ * deferred_init_reserved_run - write the struct pages of a reserved pageblock
+ * @nid: their node
+ * @pfn: the first pfn, of a section of boot
+ * @end_pfn: end of what is reserved
+ *
+ * Context: boot, before memblock hands memory over.
+ * Return: how many were written; 0 if that of @pfn is left to the caller.
+ */
+unsigned long __init deferred_init_reserved_run(int nid, unsigned long pfn,
+						unsigned long end_pfn)
+{
+	const unsigned long last_pfn = pfn + pageblock_nr_pages - 1;
+	enum migratetype migratetype;
+	struct zone *zone, *end;
+
+	if (!pageblock_aligned(pfn) || last_pfn >= end_pfn || !node_online(nid) ||
+	    pfn < NODE_DATA(nid)->first_deferred_pfn)
+		return 0;
+
+	zone = NODE_DATA(nid)->node_zones;
+	end = zone + MAX_NR_ZONES;
+	while (zone < end && !zone_spans_pfn(zone, pfn))
+		zone++;
+	if (zone == end || !zone_spans_pfn(zone, last_pfn))
+		return 0;
+
+	deferred_init_write(zone, pfn, pageblock_nr_pages, DEFERRED_PAGE_RESERVED);
+	migratetype = kho_scratch_migratetype(pfn, MIGRATE_MOVABLE);
+	init_pageblock_migratetype(pfn_to_page(pfn), migratetype, false);
+	return pageblock_nr_pages;
+}
+
+/**
  * deferred_init_free - hand a block of fresh struct pages to the buddy allocator
  * @page: first page of a block of the largest order, free and written by
  *        deferred_init_write()

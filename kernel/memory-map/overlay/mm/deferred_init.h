@@ -57,6 +57,8 @@ bool __meminit deferred_init_write(struct zone *zone, unsigned long pfn,
 				   unsigned long nr_pages, enum deferred_page_kind kind);
 void __meminit deferred_init_write_run(struct zone *zone, unsigned long pfn,
 				       unsigned long nr_pages, enum meminit_context context);
+unsigned long __init deferred_init_reserved_run(int nid, unsigned long pfn,
+						unsigned long end_pfn);
 bool __init deferred_init_free(struct page *page);
 void __init deferred_init_setup(void);
 void deferred_zero_finish(void);
@@ -227,6 +229,12 @@ static inline void deferred_init_write_run(struct zone *zone, unsigned long pfn,
 					   unsigned long nr_pages,
 					   enum meminit_context context)
 {
+}
+
+static inline unsigned long deferred_init_reserved_run(int nid, unsigned long pfn,
+						       unsigned long end_pfn)
+{
+	return 0;
 }
 
 static inline bool deferred_init_free(struct page *page)
