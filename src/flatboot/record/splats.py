@@ -41,7 +41,7 @@ _ANY = re.compile("|".join(PATTERNS.values()))
 #: one that has not stopped wakes a task of one that has. Nothing but this, and only from there on.
 _STOPPED_CPUS = re.compile(
     r"(?<=reboot: machine restart)\r?\n.*cut here.*\n.*Unexpected reschedule of offline CPU"
-    r"(?:.*\n)*?(?:.*end trace.*|\Z)"
+    r"(?:(?!.*cut here).*\n)*?(?:.*end trace.*|\Z)"
 )
 
 

@@ -131,3 +131,9 @@ def test_it_is_one_before_the_reboot_and_so_is_another_warning_after_it() -> Non
     assert splats.find(first + SAMPLES["warning"])
     after = splats.find(STOPPED + SAMPLES["bug"])
     assert [(splat.kind, splat.line) for splat in after] == [("bug", 8)]
+
+
+def test_another_splat_before_its_end_is_not_lost_with_it() -> None:
+    cut_off = "".join(STOPPED.splitlines(keepends=True)[:-1])
+    kinds = {splat.kind for splat in splats.find(cut_off + SAMPLES["warning"] + "\n" + STOPPED)}
+    assert {"warning", "trace"} <= kinds
