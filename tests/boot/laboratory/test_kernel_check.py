@@ -70,7 +70,9 @@ def test_memblock_compiles_in_its_simulator(robot: Robot, tmp_path: Path) -> Non
             link = tmp_path / name
             link.parent.mkdir(exist_ok=True)
             link.symlink_to(root / target)
-        includes = [f"-I{folder}" for folder in (tmp_path, root / SIMULATOR, root / "tools/include")]
+        includes = [
+            f"-I{folder}" for folder in (tmp_path, root / SIMULATOR, root / "tools/include")
+        ]
         words = ["-Wall", "-Werror", "-O2", "-DCONFIG_PHYS_ADDR_T_64BIT", "-c", "-omemblock.o"]
         done = subprocess.run(
             ["gcc", *includes, *words, "memblock.c"], cwd=tmp_path, capture_output=True, text=True

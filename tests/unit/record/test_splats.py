@@ -82,8 +82,8 @@ STOPPED = """\
 [   18.009522] reboot: machine restart
 [   18.053423] ------------[ cut here ]------------
 [   18.058746] sched: Unexpected reschedule of offline CPU#6!
-[   18.059473] WARNING: arch/x86/kernel/apic/ipi.c:71 at native_smp_send_reschedule+0x4a/0x60, CPU#5
-[   18.067178] CPU: 5 UID: 0 PID: 166 Comm: kworker/6:1 Tainted: G                 N  7.3.4 #1 PREEMPT
+[   18.059473] WARNING: arch/x86/kernel/apic/ipi.c:71 at native_smp_send_reschedule+0x4a, CPU#5
+[   18.067178] CPU: 5 UID: 0 PID: 166 Comm: kworker/6:1 Tainted: G N 7.3.4 #1 PREEMPT
 [   18.090586] Call Trace:
 [   18.114576] ---[ end trace 0000000000000000 ]---
 """
