@@ -256,13 +256,11 @@ def test_nobody_gets_anything_but_zeroes(guests: Guests, cmdline: str) -> None:
     )
     for way in (*WAYS, *POOL_WAYS):
         touched(record, way)
-    # Once all is zeroed, one of them is left with nothing to test; at boot it was not.
-    assert re.search(r"ok 1 prezero_isolate_test\n", record.log)
-    for file, suite, tests in (("lists", "prezero_free", 2), ("marks", "prezero", 5)):
+    for file, suite, tests in (("lists", "prezero_free", 3), ("marks", "prezero", 5)):
         said = record.files[file]
         assert re.search(rf"^ok \d+ {suite}$", said, re.M)
         passed = re.findall(r"^    ok \d+ \S+$", said, re.M)
-        assert len(passed) >= tests, said
+        assert len(passed) == tests, said
     stress = results(record, "stress.")
     assert record.results["write.verify"] == "ok"
     assert stress["rounds"] > 0
