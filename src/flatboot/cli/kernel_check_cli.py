@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +13,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from flatboot.common import atomic, disk, paths, progress, screen, typed
+from flatboot.common import atomic, disk, paths, progress, screen, typed, workers
 from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.common.git import git
 from flatboot.kernel import bases, groups, make, sources, targets
@@ -22,6 +23,8 @@ _OUTCOMES = Path("bench") / "kernel-check.json"
 #: Debian's compilers; every one that the base takes.
 _COMPILERS = ("gcc", "clang-19")
 _SEEDS, _LONG_SEEDS = 60, 400
+#: How many are compiled at once, at most: each keeps less than two CPUs busy most of the time.
+_AT_ONCE = 4
 
 
 @dataclass(frozen=True)
@@ -89,14 +92,16 @@ def check(
     for target in robot.targets:
         for cc in robot.compilers:
             make.compiler_version(target, cc)
-    trials = [trial for trial in robot.trials() if only is None or only in trial.title]
+    every = list(robot.trials())
+    trials = [trial for trial in every if only is None or only in trial.title]
     if not trials:
         raise UsageError(f"nothing that is tried has {only!r} in its title")
+    short_form = group is None and seeds is None and first == 1 and not long
     tried: dict[str, Tried] = {}
     for title, outcome in _tried(robot, trials):
         tried[title] = outcome
-        if group is None and not long:
-            _keep(paths.repo() / _OUTCOMES, {title: outcome})
+        if short_form:
+            _keep(paths.repo() / _OUTCOMES, {title: outcome}, {trial.title for trial in every})
     screen.console().print(table(tried))
     if failed := [title for title, outcome in tried.items() if outcome.objections]:
         raise FlatbootError(
@@ -111,10 +116,11 @@ def kept(root: Path) -> dict[str, Tried]:
     return typed.load(path, dict[str, Tried]) if path.is_file() else {}
 
 
-def _keep(path: Path, outcomes: dict[str, Tried]) -> None:
-    """Add *outcomes* to those that the file *path* has, or replace them there."""
+def _keep(path: Path, outcomes: dict[str, Tried], titles: Collection[str]) -> None:
+    """Put *outcomes* in the file *path*, with what it has of others of *titles*."""
     old = typed.load(path, dict[str, Tried]) if path.is_file() else {}
-    every = {title: asdict(outcome) for title, outcome in sorted({**old, **outcomes}.items())}
+    new = {title: outcome for title, outcome in {**old, **outcomes}.items() if title in titles}
+    every = {title: asdict(outcome) for title, outcome in sorted(new.items())}
     with atomic.new_file(path) as new:
         new.write_text(json.dumps(every, indent=1, ensure_ascii=False) + "\n")
 
@@ -149,25 +155,33 @@ def table(tried: dict[str, Tried]) -> Table:
 def _tried(robot: Robot, trials: Sequence[Compilation]) -> Iterator[tuple[str, Tried]]:
     """Make the *trials*, and tell what each finds as it comes."""
     commit = _commit(paths.repo())
-    with progress.step("kernel check", total=len(trials)) as step:
-        for number, trial in enumerate(trials):
-            step.update(number, trial.title)
-            began = time.monotonic()
-            found = trial.judge(robot.stock)
-            seconds = round(time.monotonic() - began)
-            note = ", and the base fails, too" if found.base_fails else ""
-            lines = [f"{trial.title}: {found.files} files, {seconds} s{note}"]
-            lines += [f"  {objection}" for objection in found.objections]
+
+    def judged(trial: Compilation) -> Tried:
+        began = time.monotonic()
+        found = trial.judge(robot.source)
+        return Tried(
+            trial.row,
+            found.files,
+            found.objections,
+            found.base_fails,
+            round(time.monotonic() - began),
+            robot.source.version(),
+            commit,
+        )
+
+    lanes = [
+        [trial for trial in trials if trial.lane == lane]
+        for lane in dict.fromkeys(trial.lane for trial in trials)
+    ]
+    children = min(_AT_ONCE, len(os.sched_getaffinity(0)))
+    with (
+        workers.sharing(lanes, judged, children) as ended,
+        progress.step("kernel check", total=len(trials)) as step,
+    ):
+        for number, (trial, outcome) in enumerate(ended, 1):
+            note = ", and the base fails, too" if outcome.base_fails else ""
+            lines = [f"{trial.title}: {outcome.files} files, {outcome.seconds} s{note}"]
+            lines += [f"  {objection}" for objection in outcome.objections]
             progress.console.print("\n".join(lines), markup=False, highlight=False)
-            yield (
-                trial.title,
-                Tried(
-                    trial.row,
-                    found.files,
-                    found.objections,
-                    found.base_fails,
-                    seconds,
-                    robot.source.version(),
-                    commit,
-                ),
-            )
+            step.update(number, trial.title)
+            yield trial.title, outcome

@@ -22,6 +22,7 @@ from flatboot.common import screen
 console = screen.console(stderr=True)
 _QUIET_S = 2.0
 _live: Progress | None = None
+_hushed = False
 
 
 class Step:
@@ -45,6 +46,9 @@ def step(what: str, total: float | None = None) -> Iterator[Step]:
     On a terminal that is a spinner, a bar (where *total* is known), a note and the time. Elsewhere
     it is one line at the start, and one at the end if the step took over two seconds.
     """
+    if _hushed:
+        yield Step(None, None)
+        return
     if not console.is_terminal:
         console.print(f"{what} ...", highlight=False, markup=False)
         begin = time.monotonic()
@@ -79,6 +83,12 @@ def _display() -> Iterator[Progress]:
             yield _live
         finally:
             _live = None
+
+
+def hush() -> None:
+    """Show no more steps in this process: another shows how far it is."""
+    global _hushed
+    _hushed = True
 
 
 @contextlib.contextmanager

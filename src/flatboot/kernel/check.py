@@ -13,6 +13,7 @@ from flatboot.kernel import compiling, groups, kconfig, layer, topics
 from flatboot.kernel.compiling import Attempt, Judgement, Tree
 from flatboot.kernel.groups import Group
 from flatboot.kernel.kconfig import Config
+from flatboot.kernel.layer import Layer
 from flatboot.kernel.make import Make
 from flatboot.kernel.sources import Source
 from flatboot.kernel.targets import CompileTarget
@@ -32,6 +33,9 @@ _ALWAYS = (
 )
 #: The one config in which sparse looks, too, and the one in which groups and patches are compiled.
 _SPARSE_CONFIG, _STEP_CONFIG = "debug", "users"
+#: Comments are read beside sparse: what is wrong with them hangs on no compiler, and reading them
+#: takes as long as compiling. python3 reads this in place of the kernel's script.
+_WARNINGS = ("W=1", "KERNELDOC=/dev/null")
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,8 @@ class Compilation:
     Attributes:
         row: the row of the table in which it counts, such as "s390x, gcc".
         title: what it is, with the seed if chance made it; ``--only`` repeats it by this name.
-        ours: makes the tree under judgement.
+        lane: those with the same are done one after another, in work trees of their own.
+        ours: makes the layer under judgement.
         attempt: how it is compiled.
         files: the C files that are compiled where the config enables them; none for all that the
             tree touches.
@@ -49,13 +54,15 @@ class Compilation:
 
     row: str
     title: str
-    ours: Callable[[], Tree]
+    lane: str
+    ours: Callable[[], Layer]
     attempt: Attempt
     files: tuple[str, ...] = ()
 
-    def judge(self, stock: Tree) -> Judgement:
-        """Return what the tree adds to what the compiler says of *stock*."""
-        ours = self.ours()
+    def judge(self, source: Source) -> Judgement:
+        """Return what the layer adds to what the compiler says of *source* without it."""
+        ours = Tree(source, self.ours(), f"check-{self.lane}")
+        stock = Tree(source, Layer(), f"check-{self.lane}-stock")
         return compiling.judge(ours, stock, self.attempt, self.files or ours.code())
 
 
@@ -73,16 +80,13 @@ class Robot:
     compilers: tuple[str, ...]
     seeds: Sequence[int]
     long: bool
-    ours: Tree = field(init=False)
+    ours: Layer = field(init=False)
+    code: list[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Make the tree with all groups that are taken."""
-        object.__setattr__(self, "ours", _tree(self.source, self.taken, "check"))
-
-    @property
-    def stock(self) -> Tree:
-        """What the groups are compared with."""
-        return Tree(self.source, layer.Layer(), "stock")
+        """Make the layer of all groups that are taken."""
+        object.__setattr__(self, "ours", _layer(self.source, self.taken))
+        object.__setattr__(self, "code", Tree(self.source, self.ours, "check").code())
 
     def trials(self) -> Iterator[Compilation]:
         """Yield what is to be tried, the quickest to fail first."""
@@ -114,8 +118,8 @@ class Robot:
         # The other compilers differ from the first mostly in what they warn of.
         if self.long or cc == self.compilers[0]:
             yield self._trial("allnoconfig", target, cc, nothing, goals=linked)
-            yield self._trial("defconfig", target, cc, usual, "W=1")
-        yield self._trial("allmodconfig", target, cc, everything, "W=1", whole=self.long)
+            yield self._trial("defconfig", target, cc, usual, *_WARNINGS)
+        yield self._trial("allmodconfig", target, cc, everything, *_WARNINGS, whole=self.long)
 
     def _trial(
         self,
@@ -131,25 +135,26 @@ class Robot:
         row = f"{target.name}, {cc}"
         attempt = Attempt(target, cc, f"check-{target.name}-{cc}", configure, words, goals)
         files = self._whole_folders() if whole else files
-        return Compilation(row, f"{title}, {row}", lambda: self.ours, attempt, tuple(files))
+        name = f"{title}, {row}"
+        return Compilation(row, name, target.name, lambda: self.ours, attempt, tuple(files))
 
     def _whole_folders(self) -> list[str]:
         """Return all C files of the folders that the groups touch."""
-        folders = {Path(name).parent for name in self.ours.code()}
+        folders = {Path(name).parent for name in self.code}
         directory = self.source.directory()
         there = {
             str(path.relative_to(directory))
             for folder in folders
             for path in (directory / folder).glob("*.c")
         }
-        return sorted(there.union(self.ours.code()))
+        return sorted(there.union(self.code))
 
     def _by_chance(self, seed: int) -> Compilation:
         """Return a config that *seed* draws: options of ours on or off, a quarter of the files."""
         draw = random.Random(seed)
         target, cc = draw.choice(self.targets), draw.choice(self.compilers)
         ours = [f"CONFIG_{name}={draw.choice('yn')}" for name in _options(self.taken)]
-        code = self.ours.code()
+        code = self.code
         files = code if self.long else sorted(draw.sample(code, (len(code) + 3) // 4))
 
         def configure(maker: Make) -> None:
@@ -171,14 +176,14 @@ class Robot:
                 ("C=2", "W=1"),
             )
             title = f"sparse, {name}"
-            yield Compilation(title, title, lambda: self.ours, attempt)
+            yield Compilation(title, title, "sparse", lambda: self.ours, attempt)
 
     def _groups(self) -> Iterator[Compilation]:
         """Yield each group with nothing but what it needs, with its options."""
         base = self.source.base()
         for group in self.taken:
             taken = groups.chosen(base, [group.name])
-            ours = functools.partial(_tree, self.source, taken, "check-part")
+            ours = functools.partial(_layer, self.source, taken)
             yield self._step("each group alone", group.name, ours, taken, whole=True)
 
     def _patches(self) -> Iterator[Compilation]:
@@ -187,10 +192,9 @@ class Robot:
         series = topics.read(self.taken, base)
         patches, overlay = layer.patches(self.taken, base), layer.overlay(self.taken)
 
-        def after(number: int) -> Tree:
+        def after(number: int) -> Layer:
             done = series[:number]
-            made = topics.layer_after(done, patches, overlay, self.source.directory())
-            return Tree(self.source, made, "check-part")
+            return topics.layer_after(done, patches, overlay, self.source.directory())
 
         for number, topic in enumerate(series, 1):
             ours = functools.partial(after, number)
@@ -200,7 +204,7 @@ class Robot:
         self,
         kind: str,
         name: str,
-        ours: Callable[[], Tree],
+        ours: Callable[[], Layer],
         taken: Sequence[Group],
         *,
         whole: bool,
@@ -212,14 +216,15 @@ class Robot:
             # Without all patches of a group, its options do not take.
             return kconfig.configure(maker, config, check=whole)
 
-        attempt = Attempt(arch, "gcc", kind.replace(" ", "-"), configure, anew=whole)
-        return Compilation(f"{kind}, gcc", f"{kind}: {name}", ours, attempt)
+        lane = kind.replace(" ", "-")
+        attempt = Attempt(arch, "gcc", lane, configure, anew=whole)
+        return Compilation(f"{kind}, gcc", f"{kind}: {name}", lane, ours, attempt)
 
 
-def _tree(source: Source, taken: Sequence[Group], name: str) -> Tree:
-    """Return the tree of *source* with the groups *taken*."""
+def _layer(source: Source, taken: Sequence[Group]) -> Layer:
+    """Return what the groups *taken* add to *source*."""
     patches = layer.patches(taken, source.base())
-    return Tree(source, layer.make(source.directory(), patches, layer.overlay(taken)), name)
+    return layer.make(source.directory(), patches, layer.overlay(taken))
 
 
 def _options(taken: Sequence[Group]) -> list[str]:

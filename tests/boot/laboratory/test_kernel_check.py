@@ -29,11 +29,15 @@ def attempt(robot: Robot) -> Attempt:
     return next(trial.attempt for trial in robot.trials() if trial.title == wanted)
 
 
+def stock(robot: Robot) -> Tree:
+    return Tree(robot.source, Layer(), "stock")
+
+
 def verdict(robot: Robot, attempt: Attempt, added: str) -> Judgement:
     """Return what is found if nothing but *added* stands at the end of a file of the base."""
     text = (robot.source.directory() / FILE).read_text()
     ours = Tree(robot.source, Layer({FILE: File((text + added).encode())}), "check-part")
-    return compiling.judge(ours, robot.stock, attempt, [FILE])
+    return compiling.judge(ours, stock(robot), attempt, [FILE])
 
 
 def test_what_stock_does_not_have_is_found(robot: Robot, attempt: Attempt) -> None:
@@ -54,7 +58,7 @@ def test_what_stock_does_not_have_is_found(robot: Robot, attempt: Attempt) -> No
 def test_a_file_that_is_not_configured_is_not_compiled(robot: Robot, attempt: Attempt) -> None:
     files = ["mm/util.c", "mm/hugetlb.c", "drivers/acpi/scan.c", "arch/arm64/mm/mmu.c"]
     files += ["kernel/sched/core.c", "arch/x86/kernel/setup.c", "arch/x86/kernel/smpboot.c"]
-    assert compiling.judge(robot.stock, robot.stock, attempt, files).files == 3
+    assert compiling.judge(stock(robot), stock(robot), attempt, files).files == 3
 
 
 def test_memblock_compiles_in_its_simulator(robot: Robot, tmp_path: Path) -> None:
@@ -65,7 +69,7 @@ def test_memblock_compiles_in_its_simulator(robot: Robot, tmp_path: Path) -> Non
         "asm/asm.h": "tools/arch/x86/include/asm/asm.h",
         "asm/cmpxchg.h": "tools/arch/x86/include/asm/cmpxchg.h",
     }
-    with tree.work_tree(robot.source, robot.ours.name, robot.ours.layer) as root:
+    with tree.work_tree(robot.source, "check-part", robot.ours) as root:
         for name, target in links.items():
             link = tmp_path / name
             link.parent.mkdir(exist_ok=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.common.git import git
 from flatboot.kernel import make
 from flatboot.kernel.check import Compilation, Robot
-from flatboot.kernel.compiling import Attempt, Judgement, Tree
+from flatboot.kernel.compiling import Attempt, Judgement
 from flatboot.kernel.layer import Layer
 from flatboot.kernel.sources import Source
 
@@ -47,20 +49,19 @@ def test_what_the_base_does_not_compile_is_not_clean(capsys: pytest.CaptureFixtu
 def trials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Judgement]:
     """Let two trials find what the returned table says."""
     found = {"one": Judgement(3, (), False), "two": Judgement(4, ("mm/a.c: error: e",), False)}
-    tree = Tree(Source("base", "0" * 64, folder=tmp_path), Layer(), "ours")
     attempt = Attempt(None, "gcc", "o", lambda maker: None)  # type: ignore[arg-type]
-    made = [Compilation("row", title, lambda: tree, attempt) for title in found]
+    made = [Compilation("row", title, "lane", Layer, attempt) for title in found]
     monkeypatch.setattr(Robot, "__post_init__", lambda self: None)
     monkeypatch.setattr(Robot, "trials", lambda self: iter(made))
-    monkeypatch.setattr(Compilation, "judge", lambda self, stock: found[self.title])
+    monkeypatch.setattr(Compilation, "judge", lambda self, source: found[self.title])
     monkeypatch.setattr(make, "compiler_version", lambda target, cc: cc)
     monkeypatch.setattr(Source, "version", lambda self: "7.3.4")
     monkeypatch.setattr(kernel_check_cli, "_OUTCOMES", tmp_path / "kernel-check.json")
     return found
 
 
-def check(only: str | None) -> None:
-    kernel_check_cli.check(None, None, only, 0, 1, False)
+def check(only: str | None, seeds: int | None = None) -> None:
+    kernel_check_cli.check(None, None, only, seeds, 1, False)
 
 
 def test_one_that_is_clean(
@@ -79,9 +80,21 @@ def test_what_is_found_is_told_and_how_to_repeat_it(
     outcomes = kernel_check_cli.kept(paths.repo())
     assert [outcomes[title].objections for title in ("one", "two")] == [(), ("mm/a.c: error: e",)]
     trials["two"] = Judgement(4, (), False)
+    check("two", seeds=3)
+    assert kernel_check_cli.kept(paths.repo()) == outcomes
     check("two")
     outcomes = kernel_check_cli.kept(paths.repo())
     assert [outcomes[title].objections for title in ("one", "two")] == [(), ()]
+
+
+def test_nothing_is_kept_of_what_is_tried_no_more(
+    trials: dict[str, Judgement], tmp_path: Path
+) -> None:
+    path = tmp_path / "kernel-check.json"
+    gone = {"gone": dataclasses.asdict(tried("row", 5))}
+    path.write_text(json.dumps(gone))
+    check("one")
+    assert kernel_check_cli.kept(paths.repo()).keys() == {"one"}
 
 
 def test_the_commit_is_that_of_what_is_compiled(tmp_path: Path) -> None:
