@@ -5,13 +5,41 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
+import guests as boots
 import pytest
-from guests import Guests
+from guests import BASE, Guests
 
+from flatboot.kernel import groups
 from flatboot.kernel.build import KernelImage, KernelName
 
 _TABLE = tomllib.loads((Path(__file__).parent / "kernels.toml").read_text())["kernel"]
 _SHORT = {(entry["flavour"], entry["config"], entry.get("arch", "x86_64")) for entry in _TABLE}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add --group."""
+    parser.addoption("--group", help="only tests of this group, and on kernels that have no other")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Leave the kernels the group of --group, and what it needs."""
+    if group := config.getoption("group"):
+        boots.take(group)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Drop what is no test of the group of --group, or needs others."""
+    if group := config.getoption("group"):
+        there = {taken.name for taken in groups.chosen(BASE, [group])}
+        needs = {item: _needs(item) for item in items}
+        kept = [item for item in items if group in needs[item] and needs[item] <= there]
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = kept
+
+
+def _needs(item: pytest.Item) -> set[str]:
+    mark = item.get_closest_marker("groups")
+    return set(mark.args) if mark else set()
 
 
 @pytest.fixture(scope="session")
@@ -22,7 +50,8 @@ def guests() -> Guests:
 @pytest.fixture(autouse=True)
 def kernels_of_short_tests(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is no long test boots the kernels of the table only, which are built beforehand."""
-    if request.node.get_closest_marker("long") is not None:
+    long = request.node.get_closest_marker("long") is not None
+    if long or request.config.getoption("group"):
         return
     image = KernelName.image
 

@@ -50,7 +50,19 @@ COMPARED = ["users", pytest.param("debug", marks=pytest.mark.long)]
 #: guest with one CPU does as well with the HPET.
 QUICK_TIMER = "nolapic_timer"
 _AGENT = Path(__file__).parents[2] / "agent" / "deferred-memd.c"
+_groups: tuple[str, ...] = ()
 _TIMEOUT_S = float(os.environ.get("FLATBOOT_BOOT_TIMEOUT_S", 1500))
+
+
+def tested(flavour: str, config: str, arch: str = "x86_64") -> KernelName:
+    """Return the kernel to test: with all groups, or those that pytest's --group leaves."""
+    return KernelName(flavour, config, arch, BASE, groups=_groups if flavour == "flatboot" else ())
+
+
+def take(*names: str) -> None:
+    """Let kernels have the groups *names* and what they need, from now on."""
+    global _groups
+    _groups = names
 
 
 def agent(arch: str = "x86_64") -> tuple[tuple[str, Path], ...]:
@@ -101,7 +113,7 @@ def asked(
     if (arch, clock, described.cpus) == ("x86_64", "exact", 1):
         words.append(QUICK_TIMER)
     return BootSpec(
-        KernelName(flavour, config, arch, BASE),
+        tested(flavour, config, arch),
         described,
         " ".join([*words, cmdline]).strip(),
         clock,

@@ -21,6 +21,7 @@ from flatboot.common import atomic, host, paths, units
 from flatboot.common.errors import FlatbootError
 from flatboot.common.git import git
 from flatboot.guest import stored
+from flatboot.kernel import bases, groups
 
 _FOLDERS = ("unit", "boot")
 #: Exit statuses of pytest at which all tests ran to their end.
@@ -42,6 +43,10 @@ def test(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Boot also what the store of records has.")
     ] = False,
+    group: Annotated[
+        str | None,
+        typer.Option(help="Only boot tests of this group, on kernels with it and its needs."),
+    ] = None,
     mutants: Annotated[
         bool, typer.Option("--mutants", help="See which test catches each of tests/mutants/.")
     ] = False,
@@ -62,13 +67,16 @@ def test(
     words = [f"({keyword})"] if keyword else []
     words += [] if arm64 else ["not arm64"]
     selection = [*marks, *(["-k", " and ".join(words)] if words else [])]
-    wanted = _FOLDERS[:1] if unit else _FOLDERS
+    if group:
+        groups.chosen(bases.default(), [group])
+        selection.append(f"--group={group}")
+    wanted = _FOLDERS[:1] if unit else _FOLDERS[1:] if group else _FOLDERS
     folders = [str(Path("tests") / name) for name in wanted if (root / "tests" / name).is_dir()]
     tests = selftest_plan.collect(root, selection, folders)
     if not tests:
         raise FlatbootError("no test was collected in tests/: check -k and the arguments")
-    # A few tests by name build what they need.
-    all_boots = not unit and keyword is None
+    # A few tests build what they need.
+    all_boots = not unit and keyword is None and group is None
     kernels = selftest_plan.kernels(root / _KERNELS) if all_boots else []
     kernels = [kernel for kernel in kernels if arm64 or kernel.name.arch != "arm64"]
     processes = max(1, min(host.cores(), host.available_memory() // _PROCESS_BYTES))

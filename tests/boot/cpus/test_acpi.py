@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from guests import Guests, asked
+
+pytestmark = pytest.mark.groups("acpi")
 
 #: The interpreter's dispatcher, and what it says of methods; events, and the calls of functions.
 METHODS = "acpi.debug_layer=0x40 acpi.debug_level=0x4"

@@ -25,6 +25,8 @@ from flatboot.guest.boot_spec import BootSpec
 from flatboot.record import callbacks
 from flatboot.record.record import Record
 
+pytestmark = pytest.mark.groups("cpu-groups")
+
 
 def left_by_boot(record: Record) -> set[int]:
     """Return the CPUs that boot left for later."""
@@ -151,6 +153,7 @@ def work(guests: Guests, cmdline: str, cpus: int) -> int:
     return int(guests(dataclasses.replace(spec, counted="init")).results["counted"])
 
 
+@pytest.mark.groups("cpus-behind-boot")
 def test_boot_costs_less_than_with_cpus_that_user_space_brings_up(guests: Guests) -> None:
     """What is made for each CPU is made behind boot; maxcpus= leaves it in boot."""
     few = work(guests, "", 4)
@@ -174,6 +177,7 @@ OF_EACH_CPU = {
 }
 
 
+@pytest.mark.groups("cpus-behind-boot")
 @pytest.mark.parametrize(("config", "arch"), WHERE)
 def test_each_cpu_has_what_it_has_from_boot(guests: Guests, config: str, arch: str) -> None:
     """Its devices, its files in debugfs and tracefs, the ACPI object of its processor."""
@@ -190,6 +194,7 @@ def test_each_cpu_has_what_it_has_from_boot(guests: Guests, config: str, arch: s
         assert found == set(at_once.files[str(number)].splitlines())
 
 
+@pytest.mark.groups("cpus-behind-boot")
 def test_each_cpu_idles_in_a_thread_of_its_own(guests: Guests) -> None:
     """Before it comes up it shows that of the boot CPU."""
     programs = (*WAIT, f"poke show events {TRACE}")
@@ -229,6 +234,7 @@ def _per_cpu(record: Record, function: str) -> float:
     return statistics.median(found)
 
 
+@pytest.mark.groups("sched-smp")
 def test_bringing_workqueues_up_costs_the_same_for_each_cpu(guests: Guests) -> None:
     """On stock it is 47,000 instructions with 16 CPUs, and 167,000 with 64."""
     trace = "nolapic_timer trace_event=cpuhp:* trace_buf_size=256K trace_clock=x86-tsc"

@@ -11,6 +11,8 @@ from guests import Guests, asked
 from flatboot.guest.boot_spec import BootSpec
 from flatboot.record.record import Record
 
+pytestmark = pytest.mark.groups("cpu-groups")
+
 MODES = ["flat", "tree", "off"]
 SEEN = [
     f"poke show {name} /sys/kernel/debug/cpu_group/{name}"
@@ -120,6 +122,7 @@ def test_all_come_up(guests: Guests, mode: str, config: str, arch: str) -> None:
     assert_usable(guests(ask), 8)
 
 
+@pytest.mark.groups("percpu")
 def test_per_cpu_areas_follow_each_other(guests: Guests) -> None:
     """Without holes, of which memblock would have one for each possible CPU."""
     record = guests(many_cpus("cpuhp.group=tree", cpus=8, nodes=2, config="users", arch="x86_64"))
@@ -155,6 +158,7 @@ def test_threads_of_a_core(guests: Guests, mode: str) -> None:
     assert_usable(record, 16)
 
 
+@pytest.mark.groups("sched-smp")
 @pytest.mark.parametrize(
     ("geometry", "cores"),
     [

@@ -9,6 +9,8 @@ from guests import Guests, asked
 
 from flatboot.record.record import Record
 
+pytestmark = pytest.mark.groups("fixes")
+
 SERVER = "/sys/kernel/debug/sched/fair_server/cpu1/runtime"
 ONLINE = "poke write online /sys/devices/system/cpu/cpu1/online 1"
 BANDWIDTH = ("poke show sched /sys/kernel/debug/sched/debug",)
@@ -20,7 +22,11 @@ def bandwidth(record: Record) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("cmdline", "comes"), [("maxcpus=1", ONLINE), ("cpuhp.defer=1", "cpus wait")]
+    ("cmdline", "comes"),
+    [
+        ("maxcpus=1", ONLINE),
+        pytest.param("cpuhp.defer=1", "cpus wait", marks=pytest.mark.groups("fixes", "cpu-groups")),
+    ],
 )
 def test_a_cpu_that_comes_later_has_a_fair_server(guests: Guests, cmdline: str, comes: str) -> None:
     """A real-time task that never sleeps leaves others some time there."""

@@ -25,6 +25,8 @@ from flatboot.guest.boot_spec import BootSpec
 from flatboot.kernel.build import KernelName
 from flatboot.record.record import Record
 
+pytestmark = pytest.mark.groups("huge-page-pools")
+
 HVO = "hugetlb_free_vmemmap=on"
 #: Memory map that a huge page gives back by that, in kB.
 SAVED_2M, SAVED_1G = 28, 16380

@@ -21,6 +21,8 @@ from flatboot.guest.boot_spec import BootSpec
 from flatboot.guest.machine import Node
 from flatboot.record.record import Record
 
+pytestmark = pytest.mark.groups("huge-page-pools")
+
 THREADS = "/proc/sys/vm/hugepage_alloc_threads"
 POOL = "hugepages-2048kB/nr_hugepages"
 UNZEROED, UNZEROED_1G = f"{POOL_2M}unzeroed_hugepages", f"{POOL_1G}unzeroed_hugepages"

@@ -43,6 +43,8 @@ hugeadm --explain
 USE = """
 import ctypes, mmap, os, re, sys
 
+pytestmark = pytest.mark.groups("huge-page-pools")
+
 MIB = 1 << 20
 library = ctypes.CDLL("libhugetlbfs.so.0", use_errno=True)
 library.get_huge_pages.restype = library.get_hugepage_region.restype = ctypes.c_void_p

@@ -13,6 +13,8 @@ from monitors import monitor
 from flatboot.guest.boot_spec import BootSpec
 from flatboot.record.record import Record
 
+pytestmark = pytest.mark.groups("memory-behind-boot")
+
 FILES = "/sys/kernel/deferred_mem_init/"
 AWAIT = f"poke await all {FILES}state complete"
 SHOW = (AWAIT, "poke show zones /proc/zoneinfo", f"poke show plan {FILES}plan")

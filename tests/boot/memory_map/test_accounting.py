@@ -10,6 +10,8 @@ from guests import Guests, asked, free_pages, meminfo, zones
 
 from flatboot.record.record import Record
 
+pytestmark = pytest.mark.groups("memory-map")
+
 MODES = ["wait", "background", "lazy"]
 #: The smaller with one node and the larger with two; the rest runs with the long tests.
 SIZES = [

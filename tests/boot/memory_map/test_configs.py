@@ -9,7 +9,7 @@ from guests import DEFERRED, Guests, asked, meminfo
 BITMAPS_KB = 128
 
 #: The kernels have to be built.
-pytestmark = pytest.mark.timeout(3600)
+pytestmark = [pytest.mark.groups("memory-map"), pytest.mark.timeout(3600)]
 LONG = pytest.mark.long
 
 

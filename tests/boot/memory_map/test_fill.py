@@ -9,6 +9,8 @@ from guests import QUIET, Guests, asked, results
 
 from flatboot.record.record import Record
 
+pytestmark = pytest.mark.groups("memory-map")
+
 #: A step of the fill near its end, in pages: one of the program's, or a huge page.
 STEP = {"4k": 32, "thp": 512}
 #: What a CPU may fill before kswapd, which it has woken, gets to run: the tick comes after 4 ms at

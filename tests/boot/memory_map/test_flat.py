@@ -22,6 +22,8 @@ from guests import (
 from flatboot.guest import borrowed
 from flatboot.record.record import Record
 
+pytestmark = pytest.mark.groups("memory-map-reserved")
+
 #: What a kernel may use more at one time than at another.
 NOISE_PAGES = 1024
 CONFIGS = [("users", "4G", 1), ("debug", "4G", 2)]

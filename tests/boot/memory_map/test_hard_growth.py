@@ -7,6 +7,8 @@ from guests import BLOCKS, DEFERRED, HUGE_1G, HUGE_2M, Guests, asked, meminfo, v
 
 from flatboot.guest.boot_spec import BootSpec
 
+pytestmark = pytest.mark.groups("memory-map")
+
 CONFIGS = [("users", "2G", 1), ("debug", "1G", 2)]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from guests import BLOCKS, HUGE_2M, LAST_BLOCK, Guests, asked
 
+pytestmark = pytest.mark.groups("memory-map")
+
 #: The kernel's own tracer, which keeps the longest time; one instruction, of any CPU, takes a
 #: nanosecond here.
 TRACING = "/sys/kernel/tracing/"

@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 
 import pytest
+from guests import BASE, tested
 
 from flatboot.guest import kernel_selftests, stored
 from flatboot.guest.boot_spec import BootSpec
 from flatboot.guest.machine import machine
-from flatboot.kernel.build import KernelName
 from flatboot.record import splats
 from flatboot.record.record import Record
 
-BASE = "7.3"
+pytestmark = pytest.mark.groups("memory-map")
+
 #: What one boot runs: tests that together meet all kinds of memory while it is deferred.
 GROUPS = {
     "quick": ("mm:ksft_madv_populate.sh", "mm:ksft_mmap.sh"),
@@ -76,7 +77,7 @@ MEMORY = "4G"
 
 def run(flavour: str, group: str, mode: str = "") -> Record:
     """Boot the kernel of *flavour* and run the tests of *group*."""
-    kernel = KernelName(flavour, "users", base=BASE)
+    kernel = tested(flavour, "users")
     folder = kernel_selftests.installed(BASE)
     return stored.boot(
         BootSpec(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from guests import BLOCKS, LAST_BLOCK, Guests, asked, results, vmstat
 
+pytestmark = pytest.mark.groups("memory-map")
+
 #: A touch is slow from here on, as a power of two of instructions: a block of 1,024 struct pages is
 #: below, so that growth alone makes no touch slow and, as it has interrupts as the caller has them,
 #: never keeps them off for longer.

@@ -7,6 +7,8 @@ import re
 import pytest
 from guests import DEFERRED, Guests, asked, meminfo, vmstat, zones
 
+pytestmark = pytest.mark.groups("memory-map")
+
 MODES = ["wait", "background", "lazy"]
 #: What an idle guest may take between two looks at it, in kB: one block of 4 MiB and one more.
 BLOCKS_KB = 8192

@@ -7,6 +7,8 @@ from guests import DEFERRED, QUICK_TIMER, Guests, asked, meminfo, zones
 
 from flatboot.guest.machine import parse_nodes
 
+pytestmark = pytest.mark.groups("memory-map")
+
 PARAMETERS = [
     "movablecore=1G",
     "kernelcore=1G",

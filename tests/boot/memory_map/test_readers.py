@@ -13,6 +13,8 @@ from readers import MEMORY, PENDING, PENDING_OF_NODE_1, answer, lazy
 from flatboot.common import units
 from flatboot.record.record import Record
 
+pytestmark = pytest.mark.groups("memory-map")
+
 PAGES = units.size(MEMORY) // 4096
 DAMON = "/sys/kernel/mm/damon/admin/kdamonds/"
 CONTEXT = f"{DAMON}0/contexts/0/"

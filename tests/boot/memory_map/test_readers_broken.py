@@ -13,6 +13,8 @@ from readers import BEYOND, BLOCK, PENDING, PENDING_OF_NODE_1, answer, lazy
 from flatboot.guest.boot_spec import BootSpec
 from flatboot.record.record import Record
 
+pytestmark = pytest.mark.groups("memory-map")
+
 HARD = "/sys/devices/system/memory/hard_offline_page"
 SOFT = "/sys/devices/system/memory/soft_offline_page"
 HWPOISON = "/sys/kernel/debug/hwpoison/"

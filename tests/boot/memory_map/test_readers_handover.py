@@ -8,12 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from guests import DEFERRED, Guests, meminfo
+from guests import DEFERRED, Guests, meminfo, tested
 from readers import PENDING, answer, lazy
 
 from flatboot.common import arches
 from flatboot.guest import borrowed, initramfs
-from flatboot.kernel.build import KernelName
 
 #: KASAN's shadow must fit into what is kept for the second kernel: low memory, any, each node.
 MEMORY = "4G"
@@ -24,7 +23,7 @@ HANDOVER = "kho=on kho_scratch=64M,256M,512M"
 CMDLINE = f"console=ttyS0 quiet panic=-1 tsc=reliable reboot=t no5lvl {HANDOVER} deferred_init=lazy"
 TELLS = (f"poke show mode_after {DEFERRED}mode", "poke drain flags /proc/kpageflags")
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.groups("memory-map"), pytest.mark.long, pytest.mark.timeout(3600)]
 
 
 def test_handing_over(guests: Guests) -> None:
@@ -52,7 +51,7 @@ def test_taking_over(guests: Guests, tmp_path: Path) -> None:
     initrd.write_bytes(initramfs.make(arches.load("x86_64"), TELLS, "wall"))
     files = {
         **borrowed.files("kexec"),
-        "next/kernel": KernelName("flatboot", "debug").image().image,
+        "next/kernel": tested("flatboot", "debug").image().image,
         "next/initrd": initrd,
     }
     record = guests(

@@ -17,7 +17,7 @@ ZRAM = "/dev/zram0"
 #: The first virtio disk: its name, and its number as /sys/power/resume takes it.
 DISK, DISK_NUMBER = "/dev/vda", "254:0"
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.groups("memory-map"), pytest.mark.long, pytest.mark.timeout(3600)]
 
 
 @pytest.mark.parametrize("mode", ["lazy", "background"])

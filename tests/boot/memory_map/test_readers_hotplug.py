@@ -20,7 +20,7 @@ FIRST_BLOCK = 6 << 3
 BLOCK_PAGES = 1 << 15
 ROOM = ("-m", "slots=4,maxmem=32G")
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.groups("memory-map"), pytest.mark.long, pytest.mark.timeout(3600)]
 
 
 def dimm(index: int, node: int) -> tuple[str, ...]:

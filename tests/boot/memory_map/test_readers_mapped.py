@@ -25,7 +25,7 @@ USED = lazy(
 )
 TIERS = "/sys/devices/virtual/memory_tiering/memory_tier4/nodelist"
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.groups("memory-map"), pytest.mark.long, pytest.mark.timeout(3600)]
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,8 @@ from guests import DEFERRED, Guests, asked, free_pages, meminfo, vmstat
 from flatboot.guest import borrowed
 from flatboot.record.record import Record
 
+pytestmark = pytest.mark.groups("memory-map")
+
 #: What runs one after another in the short test, two of each. All check what they wrote.
 QUICK = (
     *("vm", "mmap", "mmapfork", "mremap", "brk", "stack", "bigheap", "malloc"),

@@ -10,6 +10,8 @@ from guests import HUGE_2M, Guests, asked, results, vmstat
 from flatboot.guest import borrowed
 from flatboot.record.record import Record
 
+pytestmark = pytest.mark.groups("zeroed-pages")
+
 PREZERO = "/sys/kernel/mm/prezero/"
 #: The ways in which the guest program gets memory that has to read as zero.
 WAYS = ("4k", "64k", "thp", "shmem", "populate", "mlock")
@@ -160,6 +162,7 @@ def test_refused_where_free_pages_hold_something_else(
     assert touched(record, "4k")["taken"] == 0
 
 
+@pytest.mark.groups("fault-ahead")
 @pytest.mark.parametrize("way", ["populate", "mlock"])
 def test_what_is_populated_is_faulted_in_by_batches(guests: Guests, way: str) -> None:
     programs = (f"zeroed touch {way} {way} 256", "poke show vmstat /proc/vmstat")
@@ -435,6 +438,7 @@ def test_memory_is_pinned_without_clearing(
     assert ours["ticks"] * less <= stock["ticks"]
 
 
+@pytest.mark.groups("fault-ahead")
 @pytest.mark.parametrize("cmdline", ["", "anon_fault_ahead=off"])
 def test_a_limit_holds_for_what_is_populated(guests: Guests, cmdline: str) -> None:
     """A batch that a memory cgroup has no room for is not populated, and nothing is lost.

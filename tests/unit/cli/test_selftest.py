@@ -10,7 +10,7 @@ import typer
 from fakes import git, write
 
 from flatboot.cli import selftest, selftest_plan
-from flatboot.common.errors import FlatbootError
+from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.kernel import build
 from flatboot.kernel.build import KernelName
 
@@ -73,6 +73,29 @@ def test_unit_tests_come_first_and_long_ones_stay_out(capfd: pytest.CaptureFixtu
         "flatboot: 1 unit test, about 1 minute",
         "flatboot: 1 boot test, about 1 minute",
     ]
+
+
+def test_those_of_a_group(checkout: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Kernels are built as tests ask for them."""
+    table = {
+        "tests/boot/kernels.toml": KERNELS,
+        "tests/boot/conftest.py": (
+            "def pytest_addoption(parser):\n    parser.addoption('--group')\n"
+            "def pytest_configure(config):\n    print('group', config.getoption('--group'))\n"
+        ),
+    }
+    write(checkout, table)
+    selftest.test(group="second", pytest_arguments=["-v", "-n0"])
+    output = capfd.readouterr().out
+    assert "group second" in output
+    assert "test_boot" in output
+    assert "test_quick" not in output
+    assert "0 kernels built" in output
+
+
+def test_an_unknown_group() -> None:
+    with pytest.raises(UsageError, match="unknown group 'third'"):
+        selftest.test(group="third")
 
 
 def test_unit_tests_alone(capfd: pytest.CaptureFixture[str]) -> None:

@@ -31,7 +31,9 @@ with workers.sharing(["a", "b"], do, 2) as done:
 def test_each_task_is_done_once_and_a_lane_by_one(tmp_path: Path) -> None:
     with workers.sharing(LANES, lambda task: (task.upper(), os.getpid()), 2) as done:
         results = dict(done)
-    assert {task: result for task, (result, _) in results.items()} == {c: c.upper() for c in "abcdef"}
+    assert {task: result for task, (result, _) in results.items()} == {
+        c: c.upper() for c in "abcdef"
+    }
     by = [{results[task][1] for task in lane} for lane in LANES]
     assert all(len(pids) == 1 for pids in by)
     pids = set().union(*by)
@@ -53,7 +55,7 @@ def test_an_error_is_one_of_the_parent() -> None:
         return task
 
     with (
-        pytest.raises(FlatbootError, match="^no d can be done$"),
+        pytest.raises(FlatbootError, match=r"^no d can be done$"),
         workers.sharing(LANES, do, 2) as done,
     ):
         list(done)
