@@ -119,8 +119,8 @@ def kept(root: Path) -> dict[str, Tried]:
 def _keep(path: Path, outcomes: dict[str, Tried], titles: Collection[str]) -> None:
     """Put *outcomes* in the file *path*, with what it has of others of *titles*."""
     old = typed.load(path, dict[str, Tried]) if path.is_file() else {}
-    new = {title: outcome for title, outcome in {**old, **outcomes}.items() if title in titles}
-    every = {title: asdict(outcome) for title, outcome in sorted(new.items())}
+    kept = {title: outcome for title, outcome in {**old, **outcomes}.items() if title in titles}
+    every = {title: asdict(outcome) for title, outcome in sorted(kept.items())}
     with atomic.new_file(path) as new:
         new.write_text(json.dumps(every, indent=1, ensure_ascii=False) + "\n")
 
