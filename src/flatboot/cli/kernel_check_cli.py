@@ -74,7 +74,7 @@ def check(
         ),
     ] = False,
 ) -> None:
-    """Compile what the groups touch as a build robot would; hours the first time.
+    """Compile what the groups touch as a build robot would; an hour or two on two cores.
 
     After each patch; each group alone; nothing, the usual and everything configured, and random
     configs, by each compiler for each architecture; sparse. What stock says as well is left out.
