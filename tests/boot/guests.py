@@ -54,7 +54,7 @@ _groups: tuple[str, ...] = ()
 _TIMEOUT_S = float(os.environ.get("FLATBOOT_BOOT_TIMEOUT_S", 1500))
 
 
-def tested(flavour: str, config: str, arch: str = "x86_64") -> KernelName:
+def kernel_of(flavour: str, config: str, arch: str = "x86_64") -> KernelName:
     """Return the kernel to test: with all groups, or those that pytest's --group leaves."""
     return KernelName(flavour, config, arch, BASE, groups=_groups if flavour == "flatboot" else ())
 
@@ -113,7 +113,7 @@ def asked(
     if (arch, clock, described.cpus) == ("x86_64", "exact", 1):
         words.append(QUICK_TIMER)
     return BootSpec(
-        tested(flavour, config, arch),
+        kernel_of(flavour, config, arch),
         described,
         " ".join([*words, cmdline]).strip(),
         clock,

@@ -10,6 +10,8 @@ from guests import Guests, asked, assert_no_splat
 
 from flatboot.guest import borrowed
 
+pytestmark = pytest.mark.groups("huge-page-pools")
+
 LIBRARY = Path("/usr/lib/x86_64-linux-gnu/libhugetlbfs.so.0")
 #: Pools of boot. The tools set 2 MiB ones later, so those are all still to be built on ours.
 POOLS = "hugepagesz=2M hugepages=100 hugepagesz=1G hugepages=1"
@@ -42,8 +44,6 @@ hugeadm --explain
 #: writes to its copy, and given back. With "shared", shmget(), which hugectl has take huge pages.
 USE = """
 import ctypes, mmap, os, re, sys
-
-pytestmark = pytest.mark.groups("huge-page-pools")
 
 MIB = 1 << 20
 library = ctypes.CDLL("libhugetlbfs.so.0", use_errno=True)

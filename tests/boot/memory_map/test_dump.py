@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from guests import ADDED_BY, Guests, agent, asked, assert_no_splat, meminfo, tested, zones
+from guests import ADDED_BY, Guests, agent, asked, assert_no_splat, kernel_of, meminfo, zones
 from vmcore import PAGE, Core
 
 from flatboot.common import arches
@@ -109,7 +109,7 @@ class Crashes:
         deferred = DEFERRED + crash.deferred if crash.deferred else ""
         copying = ["dump copy /proc/vmcore /dev/vda"]
         spec = BootSpec(
-            tested(crash.flavour, crash.config),
+            kernel_of(crash.flavour, crash.config),
             wanted,
             f"crashkernel=256M {deferred or mode}".strip(),
             "wall",
@@ -122,7 +122,7 @@ class Crashes:
                 "dump crash",
             ),
             (
-                *second_kernel(tested(crash.flavour, "users").image(), copying, folder).items(),
+                *second_kernel(kernel_of(crash.flavour, "users").image(), copying, folder).items(),
                 *agent(),
             ),
             tuple(arguments),
@@ -289,7 +289,7 @@ def test_loading_a_crash_kernel_leaves_the_rest_pending(guests: Guests, tmp_path
         "poke show loaded /sys/kernel/kexec_crash_loaded",
         "poke show after /proc/meminfo",
     )
-    files = second_kernel(tested("flatboot", "users").image(), [], tmp_path)
+    files = second_kernel(kernel_of("flatboot", "users").image(), [], tmp_path)
     record = guests(
         asked(
             "flatboot",
@@ -358,7 +358,7 @@ def test_kexec_adds_the_memory_again(tmp_path: Path, mode: str, config: str, cal
     """The next kernel finds what mem= hides from it, although this one had it all."""
     first = Stage(DEFERRED + mode, (*ADDED_BY[mode], ADDED))
     second = Stage(f"{DEFERRED}kernel", (ADDED, "poke show zones /proc/zoneinfo"))
-    record = chain(tested("flatboot", config), tmp_path, call, MEMORY, first, second)
+    record = chain(kernel_of("flatboot", config), tmp_path, call, MEMORY, first, second)
     assert record.results["await.added"] == "ok"
     # All of the second half but the last memory block, of which the firmware keeps a part.
     assert "deferred_mem: 896 MiB added in" in record.log
@@ -379,7 +379,7 @@ def test_kexec_into_a_lazy_kernel(tmp_path: Path, first: str, config: str, call:
         Stage(f"deferred_init={first}", ("fill 4k 1",)),
         Stage("deferred_init=lazy", ("fill 4k 1", "poke drain flags /proc/kpageflags")),
     )
-    record = chain(tested("flatboot", config), tmp_path, call, "1G", *stages)
+    record = chain(kernel_of("flatboot", config), tmp_path, call, "1G", *stages)
     assert record.meminfo["Deferred"] > 0
     assert record.results["fill.bad_words"] == "0"
     assert record.results["fill.still_deferred"] == "0"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from guests import BASE, tested
+from guests import BASE, kernel_of
 
 from flatboot.guest import kernel_selftests, stored
 from flatboot.guest.boot_spec import BootSpec
@@ -77,7 +77,7 @@ MEMORY = "4G"
 
 def run(flavour: str, group: str, mode: str = "") -> Record:
     """Boot the kernel of *flavour* and run the tests of *group*."""
-    kernel = tested(flavour, "users")
+    kernel = kernel_of(flavour, "users")
     folder = kernel_selftests.installed(BASE)
     return stored.boot(
         BootSpec(

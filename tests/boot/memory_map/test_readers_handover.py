@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from guests import DEFERRED, Guests, meminfo, tested
+from guests import DEFERRED, Guests, kernel_of, meminfo
 from readers import PENDING, answer, lazy
 
 from flatboot.common import arches
@@ -51,7 +51,7 @@ def test_taking_over(guests: Guests, tmp_path: Path) -> None:
     initrd.write_bytes(initramfs.make(arches.load("x86_64"), TELLS, "wall"))
     files = {
         **borrowed.files("kexec"),
-        "next/kernel": tested("flatboot", "debug").image().image,
+        "next/kernel": kernel_of("flatboot", "debug").image().image,
         "next/initrd": initrd,
     }
     record = guests(
