@@ -93,6 +93,7 @@ def check(
         for cc in robot.compilers:
             make.compiler_version(target, cc)
     every = list(robot.trials())
+    titles = {trial.title for trial in every}
     trials = [trial for trial in every if only is None or only in trial.title]
     if not trials:
         raise UsageError(f"nothing that is tried has {only!r} in its title")
@@ -101,7 +102,7 @@ def check(
     for title, outcome in _tried(robot, trials):
         tried[title] = outcome
         if short_form:
-            _keep(paths.repo() / _OUTCOMES, {title: outcome}, {trial.title for trial in every})
+            _keep(paths.repo(), title, outcome, titles)
     screen.console().print(table(tried))
     if failed := [title for title, outcome in tried.items() if outcome.objections]:
         raise FlatbootError(
@@ -116,12 +117,11 @@ def kept(root: Path) -> dict[str, Tried]:
     return typed.load(path, dict[str, Tried]) if path.is_file() else {}
 
 
-def _keep(path: Path, outcomes: dict[str, Tried], titles: Collection[str]) -> None:
-    """Put *outcomes* in the file *path*, with what it has of others of *titles*."""
-    old = typed.load(path, dict[str, Tried]) if path.is_file() else {}
-    kept = {title: outcome for title, outcome in {**old, **outcomes}.items() if title in titles}
-    every = {title: asdict(outcome) for title, outcome in sorted(kept.items())}
-    with atomic.new_file(path) as new:
+def _keep(root: Path, title: str, outcome: Tried, titles: Collection[str]) -> None:
+    """Keep *outcome* in the checkout *root*, and of what it has those of *titles*."""
+    outcomes = {**kept(root), title: outcome}
+    every = {name: asdict(outcomes[name]) for name in sorted(outcomes) if name in titles}
+    with atomic.new_file(root / _OUTCOMES) as new:
         new.write_text(json.dumps(every, indent=1, ensure_ascii=False) + "\n")
 
 

@@ -18,7 +18,7 @@ import typer
 
 from flatboot.cli import selftest_mutants, selftest_plan
 from flatboot.common import atomic, host, paths, units
-from flatboot.common.errors import FlatbootError
+from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.common.git import git
 from flatboot.guest import stored
 from flatboot.kernel import bases, groups
@@ -67,6 +67,8 @@ def test(
     words = [f"({keyword})"] if keyword else []
     words += [] if arm64 else ["not arm64"]
     selection = [*marks, *(["-k", " and ".join(words)] if words else [])]
+    if group and unit:
+        raise UsageError("--group is for boot tests, which --unit leaves out: give one of them")
     if group:
         groups.chosen(bases.default(), [group])
         selection.append(f"--group={group}")

@@ -98,6 +98,11 @@ def test_an_unknown_group() -> None:
         selftest.test(group="third")
 
 
+def test_a_group_has_no_unit_tests() -> None:
+    with pytest.raises(UsageError, match="--unit"):
+        selftest.test(group="second", unit=True)
+
+
 def test_unit_tests_alone(capfd: pytest.CaptureFixture[str]) -> None:
     selftest.test(unit=True)
     output = capfd.readouterr().out
