@@ -15,7 +15,6 @@ from rich.table import Table
 
 from flatboot.common import atomic, disk, paths, progress, screen, typed, workers
 from flatboot.common.errors import FlatbootError, UsageError
-from flatboot.common.git import git
 from flatboot.kernel import bases, groups, make, sources, targets
 from flatboot.kernel.check import Compilation, Robot
 
@@ -125,14 +124,6 @@ def _keep(root: Path, title: str, outcome: Tried, titles: Collection[str]) -> No
         new.write_text(json.dumps(every, indent=1, ensure_ascii=False) + "\n")
 
 
-def _commit(root: Path) -> str:
-    """Return the last commit that changed hooks, overlays or configs, and + for changes since."""
-    where = ("--", "kernel/*/hooks/*", "kernel/*/overlay/*", "kernel/configs")
-    commit = git(root, "log", "-1", "--format=%h", *where).strip()
-    changed = git(root, "status", "--porcelain", *where).strip()
-    return f"{commit}+" if changed else commit
-
-
 def table(tried: dict[str, Tried]) -> Table:
     """Return how many compilations were clean in each row, of how many, of how many files."""
     made = Table(title="Compiled as a build robot would", title_justify="left")
@@ -154,7 +145,7 @@ def table(tried: dict[str, Tried]) -> Table:
 
 def _tried(robot: Robot, trials: Sequence[Compilation]) -> Iterator[tuple[str, Tried]]:
     """Make the *trials*, and tell what each finds as it comes."""
-    commit = _commit(paths.repo())
+    commit = groups.commit(paths.repo())
 
     def judged(trial: Compilation) -> Tried:
         began = time.monotonic()

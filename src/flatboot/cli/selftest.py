@@ -16,7 +16,7 @@ from typing import Annotated
 
 import typer
 
-from flatboot.cli import selftest_mutants, selftest_plan
+from flatboot.cli import selftest_groups, selftest_mutants, selftest_plan
 from flatboot.common import atomic, host, paths, units
 from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.common.git import git
@@ -63,7 +63,9 @@ def test(
         selftest_mutants.run(root, keyword)
         return
     began = time.monotonic()
-    marks = [] if long else ["-m", "not long"]
+    # That a group builds and boots alone is long, unless its kernels are built anyway.
+    short = "not long or alone" if group else "not long"
+    marks = [] if long else ["-m", short]
     words = [f"({keyword})"] if keyword else []
     words += [] if arm64 else ["not arm64"]
     selection = [*marks, *(["-k", " and ".join(words)] if words else [])]
@@ -98,8 +100,11 @@ def test(
         selftest_plan.remember(done["seconds"])
         if status in _RAN:
             counts = _counts(report)
-            if long:
-                _keep(counts, root / "bench" / "long-test.json", root, selection)
+            if keyword is None and arm64 and not pytest_arguments:
+                if group:
+                    selftest_groups.keep(root, group, counts)
+                elif long:
+                    _keep(counts, root / "bench" / "long-test.json", root)
             _say(_sum(counts, done, len(missing), time.monotonic() - began))
     if status != 0:
         raise typer.Exit(status)
@@ -147,12 +152,11 @@ def _counts(report: Path) -> dict[str, float]:
     }
 
 
-def _keep(counts: dict[str, float], kept: Path, root: Path, selection: list[str]) -> None:
+def _keep(counts: dict[str, float], kept: Path, root: Path) -> None:
     changed = bool(git(root, "status", "--porcelain").strip())
     result = {
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "commit": git(root, "rev-parse", "HEAD").strip() + ("-dirty" if changed else ""),
-        "selection": selection,
         **counts,
     }
     with atomic.new_file(kept) as new:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from flatboot.common import paths, typed
 from flatboot.common.errors import FlatbootError, UsageError
+from flatboot.common.git import git
 
 
 @dataclass(frozen=True)
@@ -151,6 +152,14 @@ def without(group: str, taken: Sequence[Group]) -> list[str]:
         if tied.intersection(each.needs):
             tied.add(each.name)
     return [each.name for each in taken if each.name not in tied]
+
+
+def commit(root: Path) -> str:
+    """Return the last commit that changed hooks, overlays or configs, and + for changes since."""
+    where = ("--", "kernel/*/hooks/*", "kernel/*/overlay/*", "kernel/configs")
+    last = git(root, "log", "-1", "--format=%h", *where).strip()
+    changed = git(root, "status", "--porcelain", *where).strip()
+    return f"{last}+" if changed else last
 
 
 def _order() -> Path:

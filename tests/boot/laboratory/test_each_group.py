@@ -11,7 +11,13 @@ from flatboot.kernel import groups, layer, sources
 from flatboot.kernel.build import KernelName
 from flatboot.kernel.groups import Group
 
-GROUPS = pytest.mark.parametrize("group", groups.every(), ids=lambda group: group.name)
+GROUPS = pytest.mark.parametrize(
+    "group",
+    [
+        pytest.param(group, id=group.name, marks=pytest.mark.groups(group.name))
+        for group in groups.every()
+    ],
+)
 
 
 @GROUPS
@@ -22,6 +28,7 @@ def test_a_group_applies(group: Group) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.alone
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("config", ["bench", "debug"])
 @GROUPS

@@ -7,13 +7,11 @@ import json
 from pathlib import Path
 
 import pytest
-from fakes import write
 
 from flatboot.cli import kernel_check_cli
 from flatboot.cli.kernel_check_cli import Tried
 from flatboot.common import paths, screen
 from flatboot.common.errors import FlatbootError, UsageError
-from flatboot.common.git import git
 from flatboot.kernel import make
 from flatboot.kernel.check import Compilation, Robot
 from flatboot.kernel.compiling import Attempt, Judgement
@@ -95,20 +93,6 @@ def test_nothing_is_kept_of_what_is_tried_no_more(
     path.write_text(json.dumps(gone))
     check("one")
     assert kernel_check_cli.kept(paths.repo()).keys() == {"one"}
-
-
-def test_the_commit_is_that_of_what_is_compiled(tmp_path: Path) -> None:
-    git(tmp_path, "init", "--quiet")
-    patch = tmp_path / "kernel/first/hooks/7.3/a.patch"
-    for path in (patch, tmp_path / "README.md"):
-        write(tmp_path, {str(path.relative_to(tmp_path)): "text\n"})
-        git(tmp_path, "add", "--all")
-        name = ("-c", "user.name=a", "-c", "user.email=a@localhost")
-        git(tmp_path, *name, "commit", "--quiet", "--message", path.name)
-    first = git(tmp_path, "log", "--format=%h").split()[-1]
-    assert kernel_check_cli._commit(tmp_path) == first
-    patch.write_text("other\n")
-    assert kernel_check_cli._commit(tmp_path) == f"{first}+"
 
 
 def test_an_unknown_title(trials: dict[str, Judgement]) -> None:

@@ -9,9 +9,9 @@ import pytest
 import typer
 from fakes import git, write
 
-from flatboot.cli import selftest, selftest_plan
+from flatboot.cli import selftest, selftest_groups, selftest_plan
 from flatboot.common.errors import FlatbootError, UsageError
-from flatboot.kernel import build
+from flatboot.kernel import build, groups
 from flatboot.kernel.build import KernelName
 
 TESTS = """
@@ -91,6 +91,36 @@ def test_those_of_a_group(checkout: Path, capfd: pytest.CaptureFixture[str]) -> 
     assert "test_boot" in output
     assert "test_quick" not in output
     assert "0 kernels built" in output
+    assert not (checkout / "bench").exists()
+
+
+def test_what_became_of_a_group_is_kept_by_its_name(checkout: Path) -> None:
+    """With the long tests that the run takes because the kernels are there."""
+    alone = "\n@pytest.mark.long\n@pytest.mark.alone\ndef test_alone():\n    pass\n"
+    write(
+        checkout,
+        {
+            "pytest.ini": "[pytest]\nmarkers =\n    long: slow\n    alone: not with others\n",
+            "tests/boot/test_b.py": TESTS + alone,
+            "tests/boot/conftest.py": "def pytest_addoption(parser): parser.addoption('--group')",
+        },
+    )
+    selftest.test(group="second")
+    selftest.test(group="first", long=True)
+    kept = selftest_groups.outcomes(checkout)
+    assert not (checkout / "bench/long-test.json").exists()
+    assert (kept["second"].passed, kept["second"].failed, kept["second"].skipped) == (2, 0, 0)
+    assert (kept["first"].passed, kept["first"].failed, kept["first"].skipped) == (2, 0, 1)
+    assert kept["first"].commit == groups.commit(checkout)
+
+
+@pytest.mark.parametrize("group", [None, "second"])
+def test_nothing_is_kept_of_a_part_of_the_tests(checkout: Path, group: str | None) -> None:
+    options = "def pytest_addoption(parser): parser.addoption('--group')"
+    (checkout / "tests/boot/conftest.py").write_text(options)
+    selftest.test(group=group, long=True, keyword="boot")
+    selftest.test(group=group, long=True, arm64=False)
+    assert not (checkout / "bench").exists()
 
 
 def test_an_unknown_group() -> None:
@@ -112,7 +142,7 @@ def test_unit_tests_alone(capfd: pytest.CaptureFixture[str]) -> None:
 
 COUNTED = """
 from flatboot.guest import stored
-from flatboot.kernel import build
+from flatboot.kernel import build, groups
 
 def test_one():
     stored.tally.made += 2

@@ -10,6 +10,7 @@ from fakes import GROUP, write
 
 from flatboot.common import paths
 from flatboot.common.errors import FlatbootError, UsageError
+from flatboot.common.git import git
 from flatboot.kernel import build, groups, layer
 
 _INCLUDE = re.compile(r'^\+?#include [<"](\S+\.h)[>"]', re.MULTILINE)
@@ -165,3 +166,17 @@ def test_single_patches_tell_what_they_save() -> None:
         assert (told is None) == (patch.stem in SAVE_NONE), patch.stem
         if told:
             assert f"| fixes/{patch.stem} | {told[1]} | {told[2]} |" in table
+
+
+def test_the_commit_is_that_of_what_is_compiled(tmp_path: Path) -> None:
+    git(tmp_path, "init", "--quiet")
+    patch = tmp_path / "kernel/first/hooks/7.3/a.patch"
+    for path in (patch, tmp_path / "README.md"):
+        write(tmp_path, {str(path.relative_to(tmp_path)): "text\n"})
+        git(tmp_path, "add", "--all")
+        name = ("-c", "user.name=a", "-c", "user.email=a@localhost")
+        git(tmp_path, *name, "commit", "--quiet", "--message", path.name)
+    first = git(tmp_path, "log", "--format=%h").split()[-1]
+    assert groups.commit(tmp_path) == first
+    patch.write_text("other\n")
+    assert groups.commit(tmp_path) == f"{first}+"

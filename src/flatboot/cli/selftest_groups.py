@@ -1,0 +1,64 @@
+"""What became of the boot tests of each group, on kernels with it and its needs alone."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rich.table import Table
+
+from flatboot.common import atomic, typed
+from flatboot.kernel import groups
+
+_OUTCOMES = Path("bench") / "group-tests.json"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A run of all boot tests of a group.
+
+    Attributes:
+        passed: how many passed.
+        failed: how many did not.
+        skipped: how many were skipped.
+        commit: the last one that changed what the kernels are made of, with a + if there are
+            changes since.
+    """
+
+    passed: int
+    failed: int
+    skipped: int
+    commit: str
+
+
+def keep(root: Path, group: str, counts: dict[str, float]) -> None:
+    """Keep in the checkout *root* what a run of the tests of *group* came to."""
+    numbers = (int(counts[name]) for name in ("passed", "failed", "skipped"))
+    # Read anew: another run may try another group.
+    kept = {**outcomes(root), group: Outcome(*numbers, groups.commit(root))}
+    with atomic.new_file(root / _OUTCOMES) as new:
+        text = {name: asdict(kept[name]) for name in sorted(kept)}
+        new.write_text(json.dumps(text, indent=1) + "\n")
+
+
+def outcomes(root: Path) -> dict[str, Outcome]:
+    """Return what the checkout *root* keeps of earlier runs, by group."""
+    path = root / _OUTCOMES
+    return typed.load(path, dict[str, Outcome]) if path.is_file() else {}
+
+
+def table(kept: dict[str, Outcome]) -> Table:
+    """Return what became of the tests of each group, in the order of the groups."""
+    made = Table(title="Boot tests of each group alone", title_justify="left")
+    made.add_column("group")
+    for heading in ("passed", "failed", "skipped"):
+        made.add_column(heading, justify="right")
+    made.add_column("at")
+    for name in groups.names():
+        if outcome := kept.get(name):
+            numbers = (outcome.passed, outcome.failed, outcome.skipped)
+            made.add_row(name, *(f"{number:,}" for number in numbers), outcome.commit)
+        else:
+            made.add_row(name, "not run", "", "", "")
+    return made
