@@ -10,6 +10,7 @@ from guests import DEFERRED, Guests, asked, meminfo, vmstat, zones
 pytestmark = pytest.mark.groups("memory-map")
 
 MODES = ["wait", "background", "lazy"]
+SUITES = ("deferred_init", "deferred_init_param", "deferred_zero")
 #: What an idle guest may take between two looks at it, in kB: one block of 4 MiB and one more.
 BLOCKS_KB = 8192
 #: What writing the file complete makes of the programs in between.
@@ -150,8 +151,15 @@ def test_an_unknown_mode_is_named_and_boot_waits(guests: Guests) -> None:
 def test_a_mode_boots_on_the_debug_config(guests: Guests, mode: str) -> None:
     record = guests(asked("flatboot", "512M", COMPLETE, mode, cpus=2, nodes=2, config="debug"))
     assert record.files[DEFERRED + "mode"].strip() == mode
-    for suite in ("deferred_init", "deferred_init_param", "deferred_zero", "deferred_mem"):
+    for suite in SUITES:
         assert re.search(rf"ok \d+ {suite}\n", record.log), f"KUnit tests did not run: {suite}"
+
+
+@pytest.mark.groups("memory-behind-boot")
+@pytest.mark.parametrize("mode", MODES)
+def test_memory_behind_boot_tests_itself_in_each_mode(guests: Guests, mode: str) -> None:
+    record = guests(asked("flatboot", "512M", COMPLETE, mode, cpus=2, nodes=2, config="debug"))
+    assert re.search(r"ok \d+ deferred_mem\n", record.log)
 
 
 def test_maps_are_freed_when_nobody_reads_them(guests: Guests) -> None:
