@@ -80,6 +80,7 @@ class Analysis:
         probes: driver probes, likewise.
         console: the serial console and its cost, if there was one.
         clock_fault: how far the kernel's clock was wrong, a sentence, or "".
+        shifted_ns: how much of that is taken off.
         hidden: sentences on what the log cannot show.
         notes: sentences on what is missing or doubtful.
         messages: how many messages there are.
@@ -102,6 +103,7 @@ class Analysis:
     probes: list[Call]
     console: SerialConsole | None
     clock_fault: str
+    shifted_ns: int
     hidden: list[str]
     notes: list[str]
     messages: list[Line]
@@ -135,6 +137,7 @@ def _analysis(boot: BootLog, number: int, boots: int) -> Analysis:
     facts = bootlog_facts.facts(boot.lines)
     drift = facts.drift_ns if boot.format.clock == "kernel" else 0
     kept, drift_note = _without_drift(boot.lines, drift)
+    shifted = (boot.lines[-1].at or 0) - (kept[-1].at or 0)
     found = bootlog_phases.find(kept)
     if not _is_beginning(boot) and not (found and boot.lines[0].at is None):
         raise NoBoot(_no_boot(boot))
@@ -161,11 +164,14 @@ def _analysis(boot: BootLog, number: int, boots: int) -> Analysis:
         gaps=_gaps(before, phases, calls, step),
         causes=causes,
         troubles=bootlog_facts.troubles(boot.lines),
-        stages=bootlog_facts.stages(kept, total),
+        stages=bootlog_facts.with_initramfs(
+            bootlog_facts.stages(kept, total), kept, facts.cmdline, total, shifted
+        ),
         initcalls=calls,
         probes=_probes(before),
         console=console,
         clock_fault=drift_note,
+        shifted_ns=shifted,
         hidden=_hidden(before, facts) if boot.whole_start and total else [],
         notes=[note for note in _notes(boot, kept, found) if note],
         messages=before,

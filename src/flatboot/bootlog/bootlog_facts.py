@@ -22,6 +22,9 @@ _ENABLED = re.compile(
 )
 _SMP = re.compile(r"\bSMP\b")
 _STARTED = re.compile(r"systemd\[1\]: Startup finished in ")
+_INIT = re.compile(r"Run (\S+) as init process")
+#: What systemd takes of the time to its start until it looks at the clock, at most.
+_BEGINS_SHARE = 0.05
 _STAGE = re.compile(rf"({units.SPAN}) \((\w+)\)")
 _DEFAULT_LEVEL, _QUIET_LEVEL = 7, 4
 _LEVEL_WORDS = {"quiet": _QUIET_LEVEL, "debug": 10, "ignore_loglevel": 16}
@@ -137,6 +140,33 @@ def stages(lines: Sequence[Line], total: int) -> list[Stage]:
     ends = (line.at for line in lines if any(pattern.match(line.text) for pattern in patterns))
     done = next(ends, None) or 0
     return [Stage("kernel", total), Stage("userspace", done - total)] if done > total else []
+
+
+def with_initramfs(
+    stages: Sequence[Stage], lines: Sequence[Line], cmdline: str, total: int, drift: int
+) -> list[Stage]:
+    """Return *stages* with the initramfs apart from the kernel, to which systemd adds it.
+
+    It does so where no systemd runs in the initramfs, as with Debian's initramfs-tools. *total* is
+    when the initramfs was started, *drift* how much of the clock's drift is taken off that.
+    """
+    ran = next((match for line in lines if (match := _INIT.match(line.text))), None)
+    kernel = next((stage for stage in stages if stage.name == "kernel"), None)
+    given = re.search(r"\brdinit=(\S+)", cmdline)
+    if (
+        kernel is None
+        or ran is None
+        or ran[1] != (given[1] if given else "/init")
+        or any(stage.name == "initrd" for stage in stages)
+    ):
+        return list(stages)
+    initramfs = kernel.length - drift - total
+    # The service manager itself may be in the initramfs: that it starts is no part of its own.
+    if initramfs < _BEGINS_SHARE * kernel.length:
+        return list(stages)
+    parts = [Stage("kernel", total), Stage("initrd", initramfs)]
+    at = stages.index(kernel)
+    return [*stages[:at], *parts, *stages[at + 1 :]]
 
 
 def stages_of(said: str) -> list[Stage]:

@@ -9,11 +9,13 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from flatboot.bootlog import kernel_clock
 from flatboot.bootlog.bootlog import Analysis
-from flatboot.bootlog.bootlog_facts import Stage, stages_of
+from flatboot.bootlog.bootlog_facts import Stage, stages_of, with_initramfs
 from flatboot.common import units
 
 #: What the kernel shows of the firmware's own record (ACPI FPDT), in ns since reset.
@@ -43,7 +45,9 @@ _DUMPED_TIME = re.compile(
     r"^\s*(?:Timestamp )?(?P<what>[\w ]+?)(?: Timestamp)?: "
     r"(?:\w{3} )?(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)"
 )
-_ORDER = ("firmware", "loader", "kernel", "initrd", "userspace")
+_ORDER = ("before", "firmware", "loader", "unpacking", "kernel", "initrd", "userspace")
+#: More than a kernel may take until its clock begins: the counter counts from somewhere else then.
+_UNPACKING_NS = 60_000_000_000
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,8 @@ class WholeWay:
 
     Attributes:
         stages: the parts from reset to the end of the start, as far as they are told.
+        counted: by the processor's counter, the time from its zero to that of the kernel's clock,
+            in ns; 0 if it is not known.
         slowest: the units that took longest, by systemd-analyze blame, plot or dump.
         chain: what the last unit waited for, the last first, by systemd-analyze critical-chain.
     """
@@ -71,6 +77,7 @@ class WholeWay:
     stages: list[Stage] = field(default_factory=list)
     slowest: list[Unit] = field(default_factory=list)
     chain: list[Unit] = field(default_factory=list)
+    counted: int = 0
 
 
 def of_text(text: str) -> WholeWay:
@@ -99,15 +106,38 @@ def of_this_machine(fpdt: Path = FPDT, variables: Path = EFI_VARIABLES) -> Whole
     """Return what firmware, loader and service manager of this machine tell."""
     way = of_text(_systemd_analyze())
     known = {stage.name: stage for stage in [*_before_kernel(fpdt, variables), *way.stages]}
-    return replace(way, stages=[known[name] for name in _ORDER if name in known])
+    stages = [known[name] for name in _ORDER if name in known]
+    return replace(way, stages=stages, counted=kernel_clock.from_reset())
 
 
 def added(analysis: Analysis, way: WholeWay) -> Analysis:
     """Return *analysis* with the stages of *way*, where the log itself does not tell them."""
     known = {stage.name: stage for stage in [*way.stages, *analysis.stages]}
+    known.update((stage.name, stage) for stage in _counted(analysis, way, known))
     if known and "kernel" not in known:
         known["kernel"] = Stage("kernel", analysis.total)
-    return replace(analysis, stages=[known[name] for name in _ORDER if name in known])
+    stages = with_initramfs(
+        [known[name] for name in _ORDER if name in known],
+        analysis.messages,
+        analysis.facts.cmdline,
+        analysis.total,
+        analysis.shifted_ns,
+    )
+    return replace(analysis, stages=stages)
+
+
+def _counted(analysis: Analysis, way: WholeWay, known: Mapping[str, Stage]) -> list[Stage]:
+    """Return what the processor's counter tells of the time before the kernel's clock.
+
+    Where firmware and loader tell theirs, what is left is the kernel that unpacks itself.
+    """
+    if not way.counted:
+        return []
+    before = way.counted + analysis.shifted_ns
+    told = sum(known[name].length for name in ("firmware", "loader") if name in known)
+    if not told:
+        return [Stage("before", before)]
+    return [Stage("unpacking", before - told)] if told < before < told + _UNPACKING_NS else []
 
 
 def _of_plot(text: str) -> WholeWay:

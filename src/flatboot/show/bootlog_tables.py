@@ -29,7 +29,12 @@ _LEADS = 0.9
 AFTER_KERNEL = {"initrd": "initramfs", "userspace": "user space"}
 #: What to do about them.
 ASK = "ask the service manager: systemd-analyze blame, critical-chain"
-_STAGES = {"loader": "boot loader", **AFTER_KERNEL}
+_STAGES = {
+    "before": "before the kernel's clock",
+    "loader": "boot loader",
+    "unpacking": "kernel, before its clock",
+    **AFTER_KERNEL,
+}
 
 
 def report(analysis: Analysis, advice: Sequence[Advice]) -> Iterator[RenderableType]:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import struct
+from dataclasses import replace
 from pathlib import Path
 
-from flatboot.bootlog import bootlog, bootlog_way
+import pytest
+
+from flatboot.bootlog import bootlog, bootlog_way, kernel_clock
 from flatboot.bootlog.bootlog_facts import Stage
 from flatboot.bootlog.bootlog_way import Unit
 
@@ -145,3 +150,97 @@ def test_other_service_managers_say_when_they_are_done() -> None:
     assert bootlog.analyze(log).stages == []
     done = f"{log}[   41.100000] procd: - init complete -\n"
     assert bootlog.analyze(done).stages == [Stage("kernel", 3100 * MS), Stage("userspace", 38 * S)]
+
+
+LOG = """[    0.000000] Linux version 6.12.1 (a@b) #1 SMP
+[    0.000000] Command line: root=/dev/vda{words}
+[    0.010000] Memory: 1000K/2048K available
+[    2.000000] Run {ran} as init process
+[    5.100000] systemd[1]: systemd 257 running in system mode
+"""
+
+
+def stages(words: str, ran: str, said: str) -> dict[str, int]:
+    log = bootlog.analyze(LOG.format(words=words, ran=ran))
+    told = bootlog_way.of_text(f"Startup finished in {said}")
+    return {stage.name: stage.length for stage in bootlog_way.added(log, told).stages}
+
+
+def test_an_initramfs_without_systemd_is_no_part_of_the_kernel() -> None:
+    said = "5s (kernel) + 9s (userspace) = 14s"
+    apart = {"kernel": 2 * S, "initrd": 3 * S, "userspace": 9 * S}
+    assert stages("", "/init", said) == apart
+    assert stages(" rdinit=/first", "/first", said) == apart
+    log = (
+        LOG.format(words="", ran="/init")
+        + f"[   14.000000] systemd[1]: Startup finished in {said}.\n"
+    )
+    assert {stage.name: stage.length for stage in bootlog.analyze(log).stages} == apart
+
+
+@pytest.mark.parametrize(
+    ("words", "ran", "said"),
+    [
+        ("", "/sbin/init", "5s (kernel) + 9s (userspace) = 14s"),
+        (" rdinit=/first", "/init", "5s (kernel) + 9s (userspace) = 14s"),
+        ("", "/init", "2.080s (kernel) + 9s (userspace) = 11.080s"),
+    ],
+    ids=["no initramfs", "not that of the initramfs", "systemd is in the initramfs"],
+)
+def test_what_systemd_counts_as_the_kernel_stays_so(words: str, ran: str, said: str) -> None:
+    assert "initrd" not in stages(words, ran, said)
+
+
+def test_an_initramfs_with_systemd_tells_of_itself() -> None:
+    said = "5s (kernel) + 3s (initrd) + 9s (userspace) = 17s"
+    assert stages("", "/init", said) == {"kernel": 5 * S, "initrd": 3 * S, "userspace": 9 * S}
+
+
+BEFORE = "3s (firmware) + 1s (loader) + "
+
+
+@pytest.mark.parametrize(
+    ("told", "counted", "first"),
+    [
+        ("", 7 * S, {"before": 7 * S}),
+        (
+            BEFORE,
+            7 * S,
+            {"firmware": 3 * S, "loader": S, "unpacking": 3 * S},
+        ),
+        (BEFORE, 3 * S, {"firmware": 3 * S, "loader": S}),
+        (BEFORE, 99 * S, {"firmware": 3 * S, "loader": S}),
+    ],
+    ids=["alone", "with firmware", "too little", "too much"],
+)
+def test_what_the_counter_tells_of_the_time_before(
+    told: str, counted: int, first: dict[str, int]
+) -> None:
+    log = bootlog.analyze(LOG.format(words="", ran="/sbin/init"))
+    way = bootlog_way.of_text(f"Startup finished in {told}2s (kernel) + 9s (userspace) = 0s")
+    found = bootlog_way.added(log, replace(way, counted=counted)).stages
+    assert {stage.name: stage.length for stage in found[:-2]} == first
+
+
+def test_what_perf_says_of_the_kernel_s_clock(tmp_path: Path) -> None:
+    page = bytearray(4096)
+    page[64:72] = struct.pack("=q", -7 * S)
+    assert kernel_clock.time_zero(bytes(page)) == 0
+    page[40] = 1 << 4
+    assert kernel_clock.time_zero(bytes(page)) == -7 * S
+    (tmp_path / "bootloader_type").write_text("13\n")
+    assert kernel_clock.from_reset(tmp_path / "bootloader_type") == 0
+
+
+def test_parts_of_a_boot_of_debian_are_within_two_per_cent() -> None:
+    """As test_distro.py boots it; no log tells how a kernel unpacks itself."""
+    folder = DATA / "debian-13"
+    counters = json.loads((folder / "counters.json").read_text())
+    log = bootlog.analyze((folder / "dmesg.log").read_text())
+    way = bootlog_way.of_text((folder / "systemd-analyze.txt").read_text())
+    found = {stage.name: stage.length for stage in bootlog_way.added(log, way).stages}
+    before = sum(found[name] for name in ("firmware", "loader", "kernel"))
+    near = 0.02 * counters["FINISH"]
+    assert abs(before + counters["unpacking"] - counters["INITRAMFS"]) <= near
+    assert abs(found["initrd"] - (counters["DISK"] - counters["INITRAMFS"])) <= near
+    assert abs(found["userspace"] - (counters["FINISH"] - counters["DISK"])) <= near
