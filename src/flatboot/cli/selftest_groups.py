@@ -15,7 +15,7 @@ _OUTCOMES = Path("bench") / "group-tests.json"
 
 
 @dataclass(frozen=True)
-class Outcome:
+class GroupOutcome:
     """A run of all boot tests of a group.
 
     Attributes:
@@ -34,21 +34,21 @@ class Outcome:
 
 def keep(root: Path, group: str, counts: dict[str, float]) -> None:
     """Keep in the checkout *root* what a run of the tests of *group* came to."""
-    numbers = (int(counts[name]) for name in ("passed", "failed", "skipped"))
+    passed, failed, skipped = (int(counts[name]) for name in ("passed", "failed", "skipped"))
     # Read anew: another run may try another group.
-    kept = {**outcomes(root), group: Outcome(*numbers, groups.commit(root))}
+    kept = {**outcomes(root), group: GroupOutcome(passed, failed, skipped, groups.commit(root))}
     with atomic.new_file(root / _OUTCOMES) as new:
         text = {name: asdict(kept[name]) for name in sorted(kept)}
         new.write_text(json.dumps(text, indent=1) + "\n")
 
 
-def outcomes(root: Path) -> dict[str, Outcome]:
+def outcomes(root: Path) -> dict[str, GroupOutcome]:
     """Return what the checkout *root* keeps of earlier runs, by group."""
     path = root / _OUTCOMES
-    return typed.load(path, dict[str, Outcome]) if path.is_file() else {}
+    return typed.load(path, dict[str, GroupOutcome]) if path.is_file() else {}
 
 
-def table(kept: dict[str, Outcome]) -> Table:
+def table(kept: dict[str, GroupOutcome]) -> Table:
     """Return what became of the tests of each group, in the order of the groups."""
     made = Table(title="Boot tests of each group alone", title_justify="left")
     made.add_column("group")
