@@ -15,6 +15,7 @@ ROOMS = (
     "kernel",
     "record",
     "guest",
+    "distro",
     "bootlog",
     "analysis",
     "show",

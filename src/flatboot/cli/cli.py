@@ -17,6 +17,7 @@ from flatboot.common.errors import FlatbootError, UsageError
 COMMANDS = {
     "boot": "boot_cli:boot",
     "demo": "boot_cli:run_demo",
+    "distro": "distro_cli:distro",
     "analyze": "analyze_cli:analyze",
     "compare": "compare_cli:run",
     "bisect": "bisect_cli:bisect",

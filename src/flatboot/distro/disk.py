@@ -1,0 +1,119 @@
+"""The disks of a guest: the root file system, and the boot loader with kernel and initramfs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from flatboot.common import paths, processes, progress
+from flatboot.common.errors import FlatbootError
+from flatboot.distro import user_space
+from flatboot.guest import cprogram
+
+_FILES = Path(__file__).parent / "files"
+_MARK, _TOLD = "usr/local/sbin/mark", "usr/local/sbin/told"
+_CMDLINE = f"root=/dev/vdb rw console=ttyS0 quiet panic=-1 rdinit=/mark init=/{_MARK}"
+_UNITS = "etc/systemd/system"
+_ROOT = {
+    "etc/hostname": "debian\n",
+    f"{_UNITS}/told.service": f"[Service]\nExecStart=/{_TOLD}\n",
+    f"{_UNITS}/serial-getty@ttyS0.service.d/mark.conf": (
+        f"[Service]\nExecStart=\nExecStart=/{_MARK} /run/login /sbin/agetty - vt220\n"
+    ),
+}
+_LOADER = {
+    "loader/loader.conf": "timeout 0\ndefault debian.conf\n",
+    "loader/entries/debian.conf": (
+        f"title Debian\nlinux /vmlinuz\ninitrd /initrd.img\noptions {_CMDLINE}\n"
+    ),
+}
+_SIZE = "1G"
+_MARK_FLAGS = ("-static", "-O2", "-Wall", "-Wextra", "-Werror")
+#: What analyze needs, for the suite's Python.
+_PYTHON = (
+    *("--quiet", "--only-binary=:all:", "--python-version=3.13"),
+    *("--platform=manylinux2014_x86_64", "pydantic", "rich", "typer", "zstandard"),
+)
+
+
+@dataclass(frozen=True)
+class Disks:
+    """The root file system, an image of ext4, and a folder that is the loader's disk."""
+
+    root: Path
+    loader: Path
+
+
+def make(folder: Path) -> Disks:
+    """Make the disks of a guest in *folder*, which needs 2 GB.
+
+    Raises:
+        FlatbootError: there is no user space, a tool fails, or this is not root, who alone can
+            keep the owners of files.
+    """
+    if os.geteuid() != 0:
+        raise FlatbootError("a guest's disks keep the owners of its files: run this as root")
+    mark = cprogram.compiled("distro/mark", "gcc", _MARK_FLAGS, _FILES / "mark.c")
+    archive = user_space.archive()
+    root, loader, image = folder / "root", folder / "loader", folder / "root.img"
+    with progress.step("making the guest's disks"):
+        root.mkdir()
+        _run("tar", "--extract", f"--file={archive}", f"--directory={root}", "--exclude=./dev/*")
+        _fill(root, mark)
+        _fill_loader(loader, root, mark)
+        _run("mke2fs", "-q", "-t", "ext4", "-d", root, image, _SIZE)
+        shutil.rmtree(root)
+    return Disks(image, loader)
+
+
+def _fill(root: Path, mark: Path) -> None:
+    """Put what measures into the root file system, and what tells of it."""
+    _write(root, _ROOT)
+    wants = root / _UNITS / "multi-user.target.wants"
+    wants.mkdir(parents=True, exist_ok=True)
+    (wants / "told.service").symlink_to("../told.service")
+    shutil.copy2(mark, root / _MARK)
+    shutil.copy2(_FILES / "told.sh", root / _TOLD)
+    (root / _TOLD).chmod(0o755)
+    lab = root / "opt/flatboot"
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(paths.repo() / "src", lab / "src", ignore=ignored)
+    pinned = f"--constraint={paths.repo() / 'requirements.lock'}"
+    pip = [sys.executable, "-m", "pip", "install", f"--target={lab / 'lib'}", pinned]
+    processes.run([*pip, *_PYTHON], what="installing analyze in the guest")
+
+
+def _fill_loader(loader: Path, root: Path, mark: Path) -> None:
+    """Put systemd-boot, and the kernel and initramfs of *root*, on the loader's disk."""
+    _write(loader, _LOADER)
+    (loader / "EFI/BOOT").mkdir(parents=True)
+    program = root / "usr/lib/systemd/boot/efi/systemd-bootx64.efi"
+    shutil.copy2(program, loader / "EFI/BOOT/BOOTX64.EFI")
+    shutil.copy2(next((root / "boot").glob("vmlinuz-*")), loader / "vmlinuz")
+    first = root.with_name("first")
+    first.mkdir()
+    shutil.copy2(mark, first / "mark")
+    archive = subprocess.run(
+        ["cpio", "--create", "--format=newc", "--quiet"],
+        cwd=first,
+        input=b"mark\n",
+        stdout=subprocess.PIPE,
+        check=True,
+    ).stdout
+    initrd = next((root / "boot").glob("initrd.img-*")).read_bytes()
+    (loader / "initrd.img").write_bytes(archive + initrd)
+
+
+def _write(folder: Path, files: Mapping[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
+def _run(tool: str, *arguments: str | Path) -> None:
+    processes.run([tool, *arguments], what=tool)
