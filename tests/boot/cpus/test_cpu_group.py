@@ -54,7 +54,7 @@ def test_all_cpus_of_boot_are_in_a_parallel_callback_at_once(guests: Guests, mod
     record = guests(witnessed(f"cpuhp.group={mode} cpuhp.meet=7", 8))
     assert seen(record) == {"met": 7, "alone": 0, "serial": 7, "serial_most": 1}
     assert_usable(record, 8)
-    for suite in ("cpu_group", "cpu_group_param", "percpu"):
+    for suite in ("cpu_group", "cpu_group_param"):
         assert re.search(rf"ok \d+ {suite}\n", record.log), f"KUnit tests did not run: {suite}"
 
 
@@ -120,6 +120,12 @@ def test_the_waker_waits_once_for_a_group(guests: Guests, mode: str, waits: int)
 def test_all_come_up(guests: Guests, mode: str, config: str, arch: str) -> None:
     ask = many_cpus(f"cpuhp.group={mode}", cpus=8, nodes=2, config=config, arch=arch)
     assert_usable(guests(ask), 8)
+
+
+@pytest.mark.groups("percpu")
+def test_the_per_cpu_allocator_tests_itself(guests: Guests) -> None:
+    record = guests(many_cpus("", config="debug", cpus=2))
+    assert re.search(r"ok \d+ percpu\n", record.log)
 
 
 @pytest.mark.groups("percpu")

@@ -221,6 +221,7 @@ def zeroing(cmdline: str) -> BootSpec:
     )
 
 
+@pytest.mark.groups("zeroed-pages")
 @pytest.mark.parametrize("cmdline", ["", "hugetlb_deferred=on"])
 def test_pages_are_zeroed_on_request(guests: Guests, cmdline: str) -> None:
     record = guests(zeroing(cmdline))
@@ -235,6 +236,7 @@ def test_pages_are_zeroed_on_request(guests: Guests, cmdline: str) -> None:
         assert (found["bad_words"], found["taken"]) == (0, found["pages"]), key
 
 
+@pytest.mark.groups("zeroed-pages")
 def test_zeroing_is_refused_where_frees_clear(guests: Guests) -> None:
     programs = (f"poke write all {UNZEROED} 0", "zeroed touch used huge-2m 64")
     record = guests(asked("flatboot", "1G", programs, cmdline="hugepages=100 init_on_free=1"))

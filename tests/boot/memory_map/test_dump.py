@@ -336,6 +336,7 @@ def test_the_debug_kernel_is_dumped(crashes: Crashes) -> None:
     check_lazy(crashes(Crash("flatboot", config="debug")))
 
 
+@pytest.mark.groups("memory-behind-boot")
 @pytest.mark.long
 @pytest.mark.parametrize("load", LOAD)
 @pytest.mark.parametrize("mode", ADDED_BY)
@@ -350,6 +351,7 @@ def test_memory_added_behind_boot_is_dumped(crashes: Crashes, mode: str, load: s
     assert added > (KEPT_MIB << 20) // PAGE, "little of what is kept lies in added memory"
 
 
+@pytest.mark.groups("memory-behind-boot")
 @pytest.mark.long
 @pytest.mark.parametrize("call", LOAD)
 @pytest.mark.parametrize("config", ["users", "debug"])
