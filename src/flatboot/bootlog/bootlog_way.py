@@ -46,8 +46,9 @@ _DUMPED_TIME = re.compile(
     r"(?:\w{3} )?(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)"
 )
 _ORDER = ("before", "firmware", "loader", "unpacking", "kernel", "initrd", "userspace")
-#: More than a kernel may take until its clock begins: the counter counts from somewhere else then.
-_UNPACKING_NS = 60_000_000_000
+#: More than a kernel takes until its clock begins, and than firmware, loader and kernel do: the
+#: counter counts from somewhere else then, as on machines where a warm reset leaves it alone.
+_UNPACKING_NS, _BEFORE_NS = 60_000_000_000, 1_800_000_000_000
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ def _counted(analysis: Analysis, way: WholeWay, known: Mapping[str, Stage]) -> l
     before = way.counted + analysis.shifted_ns
     told = sum(known[name].length for name in ("firmware", "loader") if name in known)
     if not told:
-        return [Stage("before", before)]
+        return [Stage("before", before)] if before < _BEFORE_NS else []
     return [Stage("unpacking", before - told)] if told < before < told + _UNPACKING_NS else []
 
 

@@ -203,6 +203,7 @@ BEFORE = "3s (firmware) + 1s (loader) + "
     ("told", "counted", "first"),
     [
         ("", 7 * S, {"before": 7 * S}),
+        ("", 7200 * S, {}),
         (
             BEFORE,
             7 * S,
@@ -211,7 +212,7 @@ BEFORE = "3s (firmware) + 1s (loader) + "
         (BEFORE, 3 * S, {"firmware": 3 * S, "loader": S}),
         (BEFORE, 99 * S, {"firmware": 3 * S, "loader": S}),
     ],
-    ids=["alone", "with firmware", "too little", "too much"],
+    ids=["alone", "hours", "with firmware", "too little", "too much"],
 )
 def test_what_the_counter_tells_of_the_time_before(
     told: str, counted: int, first: dict[str, int]
