@@ -80,7 +80,7 @@ def analyzed(data: bytes) -> Analysis | None:
 
 
 @pytest.mark.parametrize("count", [SHORT, pytest.param(LONG, marks=pytest.mark.long)])
-@pytest.mark.parametrize("name", ANSWERS)
+@pytest.mark.parametrize("name", [*ANSWERS, "../debian-13/dmesg.log"])
 def test_mutations(name: str, count: int) -> None:
     whole = (LOGS / name).read_bytes()
     original = analyzed(whole)
