@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from pathlib import Path
 from flatboot.common import paths, processes, progress
 from flatboot.common.errors import FlatbootError
 from flatboot.distro import user_space
-from flatboot.guest import cprogram
+from flatboot.guest import cprogram, initramfs
 
 _FILES = Path(__file__).parent / "files"
 _MARK, _TOLD = "usr/local/sbin/mark", "usr/local/sbin/told"
@@ -33,6 +32,8 @@ _LOADER = {
     ),
 }
 _SIZE = "1G"
+#: The mode of a file that may be run.
+_PROGRAM = 0o100755
 _MARK_FLAGS = ("-static", "-O2", "-Wall", "-Wextra", "-Werror")
 #: What analyze needs, for the suite's Python.
 _PYTHON = (
@@ -95,18 +96,9 @@ def _fill_loader(loader: Path, root: Path, mark: Path) -> None:
     program = root / "usr/lib/systemd/boot/efi/systemd-bootx64.efi"
     shutil.copy2(program, loader / "EFI/BOOT/BOOTX64.EFI")
     shutil.copy2(next((root / "boot").glob("vmlinuz-*")), loader / "vmlinuz")
-    first = root.with_name("first")
-    first.mkdir()
-    shutil.copy2(mark, first / "mark")
-    archive = subprocess.run(
-        ["cpio", "--create", "--format=newc", "--quiet"],
-        cwd=first,
-        input=b"mark\n",
-        stdout=subprocess.PIPE,
-        check=True,
-    ).stdout
+    first = initramfs.archive({"mark": (_PROGRAM, mark.read_bytes())})
     initrd = next((root / "boot").glob("initrd.img-*")).read_bytes()
-    (loader / "initrd.img").write_bytes(archive + initrd)
+    (loader / "initrd.img").write_bytes(first + initrd)
 
 
 def _write(folder: Path, files: Mapping[str, str]) -> None:

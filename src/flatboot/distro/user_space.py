@@ -25,19 +25,9 @@ def archive() -> Path:
     final = paths.cache() / "distro" / f"{SUITE}-{digest[:16]}.tar"
     with locks.exclusive(final.parent / f".{SUITE}.lock", f"Debian's {SUITE}"):
         if not final.is_file():
-            packages = f"--include={','.join(PACKAGES)}"
             mirror = fetch.mirror(fetch.APT_DIR)
-            with atomic.new_file(final) as new, progress.step(f"{SUITE} of {mirror}"):
-                processes.run(
-                    [
-                        "mmdebstrap",
-                        "--variant=minbase",
-                        "--format=tar",
-                        packages,
-                        SUITE,
-                        new,
-                        mirror,
-                    ],
-                    what=f"making {SUITE} of {mirror}",
-                )
+            what = f"making {SUITE} of {mirror}"
+            options = ("--variant=minbase", "--format=tar", f"--include={','.join(PACKAGES)}")
+            with atomic.new_file(final) as new, progress.step(what):
+                processes.run(["mmdebstrap", *options, SUITE, new, mirror], what=what)
     return final

@@ -142,7 +142,7 @@ def test_unit_tests_alone(capfd: pytest.CaptureFixture[str]) -> None:
 
 COUNTED = """
 from flatboot.guest import stored
-from flatboot.kernel import build, groups
+from flatboot.kernel import build
 
 def test_one():
     stored.tally.made += 2
