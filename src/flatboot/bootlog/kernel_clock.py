@@ -17,24 +17,28 @@ _SOFTWARE, _DUMMY = 1, 9
 #: In struct perf_event_mmap_page: whether there is time_zero, and it, in bytes from its start.
 _CAPABILITIES, _TIME_ZERO = 40, 64
 _HAS_TIME_ZERO = 1 << 4
-#: What the loader calls itself in the boot protocol of x86; 13 is kexec.
+#: Number and version of the loader in the boot protocol of x86, four bits for the version.
 _LOADER = Path("/proc/sys/kernel/bootloader_type")
-_KEXEC = "13"
+_KEXEC = 0xD
+#: What kexec leaves in the device tree.
+_CHOSEN = Path("/proc/device-tree/chosen/linux,booted-from-kexec")
 
 
-def from_reset(loader: Path = _LOADER) -> int:
+def from_reset(loader: Path = _LOADER, chosen: Path = _CHOSEN) -> int:
     """Return the ns from the zero of the processor's counter to that of the kernel's clock.
 
     The counter begins at the reset of the machine, or when a virtual machine starts. perf tells how
     the kernel's clock follows it. 0 if that cannot be had, or if kexec started the kernel.
     """
-    try:
-        if loader.read_text().strip() == _KEXEC:
-            return 0
-    except OSError:
-        pass
     call = _CALLS.get(platform.machine())
-    return max(-_time_zero(call), 0) if call else 0
+    if call is None or by_kexec(loader, chosen):
+        return 0
+    return max(-_time_zero(call), 0)
+
+
+def by_kexec(loader: Path, chosen: Path) -> bool:
+    """Return whether kexec started the kernel, by what *loader* or *chosen* says."""
+    return chosen.exists() or (loader.exists() and int(loader.read_text()) >> 4 == _KEXEC)
 
 
 def _time_zero(call: int) -> int:

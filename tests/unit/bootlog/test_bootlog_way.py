@@ -229,8 +229,20 @@ def test_what_perf_says_of_the_kernel_s_clock(tmp_path: Path) -> None:
     assert kernel_clock.time_zero(bytes(page)) == 0
     page[40] = 1 << 4
     assert kernel_clock.time_zero(bytes(page)) == -7 * S
-    (tmp_path / "bootloader_type").write_text("13\n")
+    (tmp_path / "bootloader_type").write_text("208\n")
     assert kernel_clock.from_reset(tmp_path / "bootloader_type") == 0
+
+
+def test_who_started_the_kernel(tmp_path: Path) -> None:
+    """QEMU is 0xb in the boot protocol of x86, kexec 0xd, and the version follows."""
+    loader, chosen = tmp_path / "bootloader_type", tmp_path / "linux,booted-from-kexec"
+    assert not kernel_clock.by_kexec(loader, chosen)
+    for said, kexec in (("176\n", False), ("13\n", False), ("208\n", True), ("209\n", True)):
+        loader.write_text(said)
+        assert kernel_clock.by_kexec(loader, chosen) == kexec
+    loader.unlink()
+    chosen.touch()
+    assert kernel_clock.by_kexec(loader, chosen)
 
 
 def test_parts_of_a_boot_of_debian_are_within_two_per_cent() -> None:
