@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
-from flatboot.common import atomic, disk, paths, progress, screen, typed, workers
+from flatboot.common import disk, paths, progress, rows, screen, workers
 from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.kernel import bases, groups, make, sources, targets
 from flatboot.kernel.check import Compilation, Robot
@@ -112,16 +111,14 @@ def check(
 
 def kept(root: Path) -> dict[str, Tried]:
     """Return what the checkout *root* keeps of earlier runs, by title."""
-    path = root / _OUTCOMES
-    return typed.load(path, dict[str, Tried]) if path.is_file() else {}
+    return rows.read(root / _OUTCOMES, dict[str, Tried])
 
 
 def _keep(root: Path, title: str, outcome: Tried, titles: Collection[str]) -> None:
     """Keep *outcome* in the checkout *root*, and of what it has those of *titles*."""
     outcomes = {**kept(root), title: outcome}
-    every = {name: asdict(outcomes[name]) for name in sorted(outcomes) if name in titles}
-    with atomic.new_file(root / _OUTCOMES) as new:
-        new.write_text(json.dumps(every, indent=1, ensure_ascii=False) + "\n")
+    every = {name: one for name, one in outcomes.items() if name in titles}
+    rows.write(root / _OUTCOMES, every)
 
 
 def table(tried: dict[str, Tried]) -> Table:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.table import Table
 
-from flatboot.common import atomic, typed
+from flatboot.common import rows
 from flatboot.kernel import groups
 
 _OUTCOMES = Path("bench") / "group-tests.json"
@@ -37,15 +36,12 @@ def keep(root: Path, group: str, counts: dict[str, float]) -> None:
     passed, failed, skipped = (int(counts[name]) for name in ("passed", "failed", "skipped"))
     # Read anew: another run may try another group.
     kept = {**outcomes(root), group: GroupOutcome(passed, failed, skipped, groups.commit(root))}
-    with atomic.new_file(root / _OUTCOMES) as new:
-        text = {name: asdict(kept[name]) for name in sorted(kept)}
-        new.write_text(json.dumps(text, indent=1) + "\n")
+    rows.write(root / _OUTCOMES, kept)
 
 
 def outcomes(root: Path) -> dict[str, GroupOutcome]:
     """Return what the checkout *root* keeps of earlier runs, by group."""
-    path = root / _OUTCOMES
-    return typed.load(path, dict[str, GroupOutcome]) if path.is_file() else {}
+    return rows.read(root / _OUTCOMES, dict[str, GroupOutcome])
 
 
 def table(kept: dict[str, GroupOutcome]) -> Table:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import re
 import shutil
@@ -11,13 +10,13 @@ import subprocess
 import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.table import Table
 from rich.text import Text
 
-from flatboot.common import atomic, disk, host, processes, progress, screen, typed
+from flatboot.common import disk, host, processes, progress, rows, screen, typed
 from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.common.git import git
 from flatboot.kernel import bases, groups, layer
@@ -92,9 +91,7 @@ def run(root: Path, keyword: str | None) -> None:
             )
             # Read anew: another run may try other mutants.
             kept = {**outcomes(root), mutant.name: outcome}
-            with atomic.new_file(root / _OUTCOME) as new:
-                text = {name: asdict(outcome) for name, outcome in sorted(kept.items())}
-                new.write_text(json.dumps(text, indent=1) + "\n")
+            rows.write(root / _OUTCOME, kept)
     kept = outcomes(root)
     screen.console().print(table(wanted, kept))
     missed = [mutant.name for mutant in wanted if kept[mutant.name].caught_by == _NOBODY]
@@ -122,8 +119,7 @@ def _short(test: str) -> str:
 
 def outcomes(root: Path) -> dict[str, Caught]:
     """Return what became of the mutants that were tried."""
-    path = root / _OUTCOME
-    return typed.load(path, dict[str, Caught]) if path.is_file() else {}
+    return rows.read(root / _OUTCOME, dict[str, Caught])
 
 
 def _outcome(root: Path, mutant: Mutant) -> Caught:
