@@ -96,7 +96,8 @@ void __init deferred_zero_del(void *start)
 			continue;
 		deferred_init_range(PHYS_PFN(__pa(start)), PFN_UP(table->size));
 		/* The entry stays, and matches nothing any more. */
-		table->size = 0;
+		scoped_guard(raw_spinlock_irqsave, &deferred_zero_lock)
+			table->size = 0;
 	}
 }
 
@@ -107,7 +108,8 @@ static void deferred_zero_chunk(const struct deferred_table *table, unsigned lon
 	if (test_bit_acquire(chunk, table->zeroed))
 		return;
 	guard(raw_spinlock_irqsave)(&deferred_zero_lock);
-	if (test_bit(chunk, table->zeroed))
+	/* deferred_zero_del() may have come first. */
+	if (test_bit(chunk, table->zeroed) || offset >= table->size)
 		return;
 	memset(table->start + offset, 0, min(DEFERRED_ZERO_CHUNK, table->size - offset));
 	/* Pairs with test_bit_acquire() above. */

@@ -56,6 +56,19 @@ static void deferred_zero_end_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, (u8)table->start[TEST_SIZE], 0xa5);
 }
 
+/* Whoever is at it still leaves memory alone that was given back. */
+static void deferred_zero_del_test(struct kunit *test)
+{
+	struct deferred_table *table = test_table(test);
+
+	table->size = 0;
+	deferred_zero_chunk(table, 0);
+	deferred_zero_chunk(table, 1);
+	KUNIT_EXPECT_EQ(test, *table->zeroed, 0);
+	KUNIT_EXPECT_EQ(test, (u8)table->start[0], 0xa5);
+	KUNIT_EXPECT_EQ(test, (u8)table->start[DEFERRED_ZERO_CHUNK], 0xa5);
+}
+
 static void deferred_zero_range_test(struct kunit *test)
 {
 	struct deferred_table *table = test_table(test);
@@ -124,6 +137,7 @@ static void deferred_zero_order_test(struct kunit *test)
 static struct kunit_case deferred_zero_test_cases[] = {
 	KUNIT_CASE(deferred_zero_chunk_test),
 	KUNIT_CASE(deferred_zero_end_test),
+	KUNIT_CASE(deferred_zero_del_test),
 	KUNIT_CASE(deferred_zero_range_test),
 	KUNIT_CASE(deferred_zero_order_test),
 	{}
