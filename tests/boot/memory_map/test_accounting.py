@@ -16,7 +16,7 @@ MODES = ["wait", "background", "lazy"]
 #: The smaller with one node and the larger with two; the rest runs with the long tests.
 SIZES = [
     ("512M", 1),
-    pytest.param("512M", 2, marks=pytest.mark.long),
+    pytest.param("768M", 2, marks=pytest.mark.long),
     pytest.param("4G", 1, marks=pytest.mark.long),
     ("4G", 2),
 ]

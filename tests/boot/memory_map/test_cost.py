@@ -7,7 +7,7 @@ from guests import QUIET, Guests, asked, results
 
 pytestmark = pytest.mark.groups("memory-map")
 
-FILLED = [("512M", 1, 1), ("512M", 2, 2)]
+FILLED = [("512M", 1, 1), ("768M", 2, 2)]
 #: With 16 CPUs, which take blocks of one zone at the same time, waiting for each other would show.
 LONG_FILLED = [("2G", 1, 16), ("4G", 1, 1), ("4G", 2, 2), ("16G", 1, 1), ("16G", 2, 2)]
 

@@ -40,6 +40,10 @@ CRASH_CMDLINE = f"{CMDLINE} nr_cpus=1 irqpoll"
 #: Half of MEMORY is added behind boot, and what user space keeps comes to lie there.
 DEFERRED = "mem=1G deferred_mem.movablecore=100% deferred_mem.mode="
 ADDED = "poke await added /sys/kernel/deferred_mem_init/state complete"
+#: Of a section: a bit of its first word; where its usage is, and there the map of subsections.
+SECTION_HAS_MEM_MAP, USAGE, SUBSECTION_MAP = 2, 8, 16
+#: Pages of a subsection.
+SUBSECTION = (2 << 20) // PAGE
 LOAD = {"kexec_load": "-c", "kexec_file_load": "-s"}
 _TIMEOUT_S = 1500.0
 
@@ -235,24 +239,23 @@ def check_pending(raw: Core, core: Core, deferred_kb: int) -> None:
 
 
 def pending_free(core: Core) -> Iterator[tuple[int, int]]:
-    """Yield the free blocks that vmcoreinfo says are pending: first page, number of pages."""
-    size = core.number("NUMBER(MAX_ORDER_NR_PAGES)")
-    at = core.word(core.number("SYMBOL(deferred_maps)"))
-    while at:
-        field = {
-            name: core.word(at + core.number(f"OFFSET(deferred_map.{name})"))
-            for name in ("base_pfn", "nr_blocks", "pending", "reserved", "next")
-        }
-        length = -(-field["nr_blocks"] // 64) * 8
-        pending, reserved = (
-            np.unpackbits(
-                np.frombuffer(core.virtual(field[name], length), np.uint8), bitorder="little"
-            )
-            for name in ("pending", "reserved")
-        )
-        for block in np.flatnonzero(pending & ~reserved & 1).tolist():
-            yield field["base_pfn"] + block * size, size
-        at = field["next"]
+    """Yield the subsections without struct pages: first page, number of pages.
+
+    In guests of MEMORY all sections are memory throughout, and a crash kernel is loaded once
+    those that hold reserved memory are initialised.
+    """
+    size = core.number("SIZE(mem_section)")
+    section = (1 << core.number("NUMBER(SECTION_SIZE_BITS)")) // PAGE
+    roots = core.number("SYMBOL(mem_section)")
+    for number in range(-(-core.present()[-1] // section)):
+        root, at = divmod(number, PAGE // size)
+        entry = core.word(roots + root * 8) + at * size
+        if not core.word(entry) & SECTION_HAS_MEM_MAP:
+            continue
+        there = core.word(core.word(entry + USAGE) + SUBSECTION_MAP)
+        for subsection in range(section // SUBSECTION):
+            if not there >> subsection & 1:
+                yield number * section + subsection * SUBSECTION, SUBSECTION
 
 
 def check(dump: Dump) -> None:
@@ -283,7 +286,7 @@ def test_a_lazy_kernel_is_dumped(crashes: Crashes) -> None:
 
 
 def test_loading_a_crash_kernel_leaves_the_rest_pending(guests: Guests, tmp_path: Path) -> None:
-    """It has to keep the threads of background mode out, but not to wait until they are done."""
+    """It does not wait for the threads of background mode."""
     programs = (
         load("-p", "kexec_file_load", f"{CRASH_CMDLINE} deferred_init=lazy"),
         "poke show loaded /sys/kernel/kexec_crash_loaded",

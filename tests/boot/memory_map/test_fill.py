@@ -103,7 +103,7 @@ PAIRS = {("4k", "lazy", 1), ("thp", "background", 1), ("4k", "background", 2), (
     ],
 )
 def test_512m(guests: Guests, cpus: int, size: str, mode: str) -> None:
-    fill_both(guests, "512M", cpus, cpus, size, mode)
+    fill_both(guests, f"{256 * (1 + cpus)}M", cpus, cpus, size, mode)
 
 
 def fill_once_on_debug(guests: Guests, memory: str, nodes: int, cpus: int, size: str) -> None:
@@ -114,7 +114,7 @@ def fill_once_on_debug(guests: Guests, memory: str, nodes: int, cpus: int, size:
 
 
 def test_debug_512m_once(guests: Guests) -> None:
-    fill_once_on_debug(guests, "512M", 2, 2, "thp")
+    fill_once_on_debug(guests, "768M", 2, 2, "thp")
 
 
 @pytest.mark.parametrize("size", ONE_SIZE)
@@ -125,13 +125,13 @@ def test_on_both_sides_of_4_gib(guests: Guests, size: str) -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 def test_with_lists_and_boosts_as_they_are(guests: Guests, size: str) -> None:
-    check(guests(asked("flatboot", "512M", (f"fill {size} 2",), "lazy", cpus=2, nodes=2)))
+    check(guests(asked("flatboot", "768M", (f"fill {size} 2",), "lazy", cpus=2, nodes=2)))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("size", SIZES)
 def test_debug_512m_two_nodes(guests: Guests, size: str) -> None:
-    fill_both(guests, "512M", 2, 2, size, "lazy", "debug")
+    fill_both(guests, "768M", 2, 2, size, "lazy", "debug")
 
 
 @pytest.mark.long

@@ -27,7 +27,7 @@ COMPLETE = (
     "poke show zoneinfo /proc/zoneinfo",
     f"poke write again {DEFERRED}complete 1",
 )
-CONFIGS = [("users", "2G", 1, 1), ("debug", "512M", 2, 2)]
+CONFIGS = [("users", "2G", 1, 1), ("debug", "768M", 2, 2)]
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -149,7 +149,7 @@ def test_an_unknown_mode_is_named_and_boot_waits(guests: Guests) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_mode_boots_on_the_debug_config(guests: Guests, mode: str) -> None:
-    record = guests(asked("flatboot", "512M", COMPLETE, mode, cpus=2, nodes=2, config="debug"))
+    record = guests(asked("flatboot", "768M", COMPLETE, mode, cpus=2, nodes=2, config="debug"))
     assert record.files[DEFERRED + "mode"].strip() == mode
     for suite in SUITES:
         assert re.search(rf"ok \d+ {suite}\n", record.log), f"KUnit tests did not run: {suite}"
@@ -158,18 +158,18 @@ def test_a_mode_boots_on_the_debug_config(guests: Guests, mode: str) -> None:
 @pytest.mark.groups("memory-behind-boot")
 @pytest.mark.parametrize("mode", MODES)
 def test_memory_behind_boot_tests_itself_in_each_mode(guests: Guests, mode: str) -> None:
-    record = guests(asked("flatboot", "512M", COMPLETE, mode, cpus=2, nodes=2, config="debug"))
+    record = guests(asked("flatboot", "768M", COMPLETE, mode, cpus=2, nodes=2, config="debug"))
     assert re.search(r"ok \d+ deferred_mem\n", record.log)
 
 
-def test_maps_are_freed_when_nobody_reads_them(guests: Guests) -> None:
-    suite = "/sys/kernel/debug/kunit/deferred_maps"
+def test_nothing_is_missing_once_all_is_initialised(guests: Guests) -> None:
+    suite = "/sys/kernel/debug/kunit/deferred_init_complete"
     programs = (
         f"poke write again {suite}/run 1",
         f"poke show results {suite}/results",
         f"poke show remaining {DEFERRED}remaining_kb",
     )
     record = guests(asked("flatboot", "512M", programs, "lazy", cpus=2, config="debug"))
-    assert re.search(r"^ +ok 1 deferred_free_maps_test$", record.files["results"], re.M)
+    assert re.search(r"^ +ok 1 deferred_complete_test$", record.files["results"], re.M)
     assert int(record.files[DEFERRED + "remaining_kb"]) > 0
     assert int(record.files["remaining"]) == 0

@@ -227,7 +227,7 @@ static void hugetlb_build(struct hugetlb_range *range, unsigned long unit, unsig
 
 	trace_hugetlb_deferred_build(nid, huge_page_order(h), pfn, nr * hugetlb_unit_huge(h));
 	end_pfn = pfn + nr * hugetlb_unit_pages(h);
-	deferred_init_held_begin(zone, pfn, nr_blocks);
+	deferred_init_held_begin(pfn, nr_blocks);
 	for (at = pfn; at < end_pfn; at += pages_per_huge_page(h)) {
 		/* What was initialised as memory in use must not look like that. */
 		folio = hugetlb_build_folio(h, zone, at, hvo && range->pending);
@@ -248,7 +248,7 @@ static void hugetlb_build(struct hugetlb_range *range, unsigned long unit, unsig
 	/* Their struct pages can be read by now, optimized or not. */
 	for (at = pfn; at < end_pfn; at += pageblock_nr_pages)
 		init_pageblock_migratetype(pfn_to_page(at), MIGRATE_MOVABLE, false);
-	deferred_init_held_end(zone, pfn, nr_blocks, item);
+	deferred_init_held_end(pfn, nr_blocks, item);
 
 	scoped_guard(spinlock_irq, &hugetlb_lock) {
 		list_for_each_entry_safe(folio, next, &folios, lru) {

@@ -24,20 +24,25 @@
  *    it is. Whoever gates reclaim looks at the sum, whoever wants a page from a
  *    free list looks at the difference.
  *
- * A block goes through three states, told by two bitmaps of its zone:
+ * The state of a block is kept where that of its section is, in struct
+ * mem_section_usage. While it is pending the subsections of the block do not exist:
+ * pfn_valid() is false for its pages, and pfn_to_online_page() returns NULL, so that
+ * code which walks pfns passes it by like a hole. Besides, there are three bits:
  *
- *	unclaimed  pending
- *	    1         1      nobody has touched it
- *	    0         1      one CPU, which cleared the first bit, initialises it;
- *			     or writes its head for crash dumps, and sets it again
- *	    0         0      its struct pages may be read
- *
- * A holder (struct deferred_holder) may set whole blocks aside at boot: they are
- * pending, neither free nor unclaimed, and it initialises them when it wants to.
+ *	free	anybody may claim the block, by clearing this bit
+ *	held	a holder (struct deferred_holder) has set it aside at boot, and
+ *		claims it in the same way when it wants to
+ *	left	it is not in the free lists yet, nor a holder's to hand out
  *
  * There is no lock: the claim is one atomic operation, and the work is done with
- * interrupts as the caller has them. Somebody who is interrupted in the middle
- * of a block keeps nobody from claiming the next one.
+ * interrupts as the caller has them. Somebody who is interrupted in the middle of a
+ * block keeps nobody from claiming the next one. Who needs all blocks of a range
+ * sleeps until none is left.
+ *
+ * Only sections that are memory of one zone of one node throughout are deferred, so
+ * that a missing subsection means nothing else. Such a section is not marked as one of
+ * boot (SECTION_IS_EARLY) until nothing of it is left: pfn_valid() takes those for
+ * valid as a whole.
  *
  * What boot allocates for good is as large as memory demands: hash tables, and
  * above all the memory map, a 64th of which are struct pages of its own. It is
@@ -45,10 +50,9 @@
  * looks at them: hugetlb when it gives part of it back, memory hotplug when it
  * removes it. The rule for these reserved blocks is: the struct page of a page
  * that holds initialised struct pages is initialised. So a block's initialisation
- * includes the reserved block that holds it. They are pending and never unclaimed,
- * and are initialised under a lock with interrupts off, so that a walker of pfns
- * that comes across one has it initialised and goes on; it never sees one that
- * is pending.
+ * includes the reserved block that holds it. They are pending and neither free nor
+ * held, and are initialised under a lock with interrupts off, so that a walker of
+ * pfns that comes across one has it initialised and goes on.
  */
 #define pr_fmt(fmt) "deferred_init: " fmt
 
@@ -68,7 +72,6 @@
 #include <linux/page-isolation.h>
 #include <linux/pgtable.h>
 #include <linux/rcupdate.h>
-#include <linux/rwsem.h>
 #include <linux/sched.h>
 #include <linux/sched/prio.h>
 #include <linux/sched/signal.h>
@@ -76,7 +79,6 @@
 #include <linux/sysfs.h>
 #include <linux/suspend.h>
 #include <linux/unroll.h>
-#include <linux/vmcore_info.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 
@@ -106,9 +108,6 @@
 #define DEFERRED_AHEAD_ROUND	(HZ / 10)
 #define DEFERRED_AHEAD_MAX	(SZ_1G >> PAGE_SHIFT)
 
-/* A thread takes this many blocks at a time. */
-#define DEFERRED_CHUNK		max_t(unsigned long, PAGES_PER_SECTION / MAX_ORDER_NR_PAGES, 1)
-
 enum deferred_init_mode {
 	DEFERRED_MODE_WAIT,
 	DEFERRED_MODE_BACKGROUND,
@@ -121,56 +120,14 @@ static const char * const deferred_init_modes[] = {
 	[DEFERRED_MODE_LAZY]		= "lazy",
 };
 
-/**
- * struct deferred_map - blocks of one zone that are left to initialise
- * @zone: the zone
- * @base_pfn: pfn of block 0
- * @nr_blocks: number of blocks from there to the end of the zone
- * @bytes: size of a bitmap
- * @unclaimed: a set bit for each free block that nobody works on yet
- * @pending: a set bit for each block with struct pages that must not be read
- * @reserved: a set bit for each block that is reserved, and was pending once
- * @held: a set bit for each block that a holder has set aside and not initialised
- * @next: next map; maps of the same node follow each other
- * @cursor: blocks below are hardly ever unclaimed
- * @remaining: number of blocks that are not in the free lists yet, or held
- * @nr_held: of these, blocks that are held
- * @busy: of these, blocks that are not pending any more
- * @available: free pages of the zone when the deferred_init thread looked last
- * @reserved_lock: held while a reserved block is initialised
- * @held_lock: held while held blocks are given back
- *
- * Found under rcu_read_lock(), or with deferred_maps_rwsem held.
- */
-struct deferred_map {
-	struct zone	*zone;
-	unsigned long	base_pfn;
-	unsigned long	nr_blocks;
-	size_t		bytes;
-	unsigned long	*unclaimed;
-	unsigned long	*pending;
-	unsigned long	*reserved;
-	unsigned long	*held;
-	struct deferred_map *next;
-	unsigned long	cursor ____cacheline_aligned_in_smp;
-	atomic_long_t	remaining;
-	atomic_long_t	nr_held;
-	atomic_t	busy;
-	unsigned long	available;
-	raw_spinlock_t	reserved_lock;
-	raw_spinlock_t	held_lock;
-};
-
 DEFINE_STATIC_KEY_FALSE(deferred_init_key);
-EXPORT_SYMBOL_GPL(deferred_init_key);
 
 static enum deferred_init_mode deferred_init_mode __ro_after_init;
-static struct deferred_map __rcu *deferred_maps;
 static const struct deferred_holder *deferred_holder __ro_after_init;
-/* Held for reading by threads that work through a map, to free them: write. */
-static DECLARE_RWSEM(deferred_maps_rwsem);
-/* Maps that have blocks left, and one for boot, until the thread runs. */
-static atomic_t deferred_maps_left = ATOMIC_INIT(1);
+/* Blocks that are left, and one for boot, until the thread runs. */
+static atomic_long_t deferred_left = ATOMIC_LONG_INIT(1);
+/* Held while a reserved block is initialised */
+static DEFINE_RAW_SPINLOCK(deferred_reserved_lock);
 /* Some reserved blocks are pending. */
 static bool deferred_reserved __ro_after_init;
 static unsigned long deferred_nr_pages;
@@ -209,47 +166,103 @@ static int __init deferred_init_param(char *str)
 }
 early_param("deferred_init", deferred_init_param);
 
-static unsigned long deferred_block_pfn(const struct deferred_map *map,
-					unsigned long block)
+/* What there is to know of the section of @pfn, NULL if nothing of it is left. */
+static struct mem_section_usage *deferred_usage(unsigned long pfn)
 {
-	return map->base_pfn + block * MAX_ORDER_NR_PAGES;
+	unsigned long nr = pfn_to_section_nr(pfn);
+	struct mem_section *ms = nr < NR_MEM_SECTIONS ? __nr_to_section(nr) : NULL;
+	struct mem_section_usage *usage = NULL;
+
+	/* Those of boot are never freed, those of memory that was added after a grace period. */
+	guard(rcu)();
+	if (valid_section(ms))
+		usage = READ_ONCE(ms->usage);
+	/* Pairs with smp_store_release() in deferred_block_done(). */
+	return usage && smp_load_acquire(&usage->deferred.zone) ? usage : NULL;
 }
 
-/* Claim the first block at or after @start, below @end; @end if there is none. */
-static unsigned long deferred_claim(struct deferred_map *map,
-				    unsigned long start, unsigned long end)
+static unsigned int deferred_block(unsigned long pfn)
 {
-	unsigned long block = start;
+	return (pfn & ~PAGE_SECTION_MASK) / MAX_ORDER_NR_PAGES;
+}
 
-	for (;;) {
-		block = find_next_bit(map->unclaimed, end, block);
-		if (block >= end)
-			return end;
-		if (test_and_clear_bit(block, map->unclaimed))
+static unsigned long deferred_block_pfn(unsigned long pfn, unsigned int block)
+{
+	return (pfn & PAGE_SECTION_MASK) + block * MAX_ORDER_NR_PAGES;
+}
+
+/* Where the part of [@pfn, @end_pfn) that lies in the section of @pfn ends */
+static unsigned long deferred_piece_end(unsigned long pfn, unsigned long end_pfn)
+{
+	return min(SECTION_ALIGN_UP(pfn + 1), end_pfn);
+}
+
+/* Claim the first free block at or after @block, below @end; @end if there is none. */
+static unsigned int deferred_claim(struct mem_section_deferred *deferred,
+				   unsigned int block, unsigned int end)
+{
+	for_each_set_bit_from(block, deferred->free, end) {
+		if (test_and_clear_bit(block, deferred->free))
 			return block;
 	}
+	return end;
 }
 
-/* Blocks that are free, and not in the free lists yet. */
-static long deferred_nr_free(const struct deferred_map *map)
+/* The same by pfns, for blocks of one zone */
+static unsigned long deferred_claim_range(struct zone *zone, unsigned long pfn,
+					  unsigned long end_pfn)
 {
-	return atomic_long_read(&map->remaining) - atomic_long_read(&map->nr_held);
+	struct mem_section_usage *usage;
+	unsigned int block, end;
+	unsigned long next;
+
+	for (; pfn < end_pfn; pfn = next) {
+		next = deferred_piece_end(pfn, end_pfn);
+		usage = deferred_usage(pfn);
+		if (!usage || usage->deferred.zone != zone)
+			continue;
+		end = deferred_block(next - 1) + 1;
+		block = deferred_claim(&usage->deferred, deferred_block(pfn), end);
+		if (block < end)
+			return deferred_block_pfn(pfn, block);
+	}
+	return end_pfn;
 }
 
-static unsigned long deferred_claim_next(struct deferred_map *map)
+/* Claim the next block of a zone; its end if there is none. */
+static unsigned long deferred_claim_next(struct zone *zone)
 {
-	unsigned long start = READ_ONCE(map->cursor);
-	unsigned long block = deferred_claim(map, start, map->nr_blocks);
+	unsigned long end_pfn = zone_end_pfn(zone);
+	unsigned long start = max(READ_ONCE(zone->deferred_cursor), zone->zone_start_pfn);
+	unsigned long pfn = deferred_claim_range(zone, start, end_pfn);
 
 	/* deferred_init_mark() or a holder may have given one back that was passed by. */
-	if (block >= map->nr_blocks && deferred_nr_free(map) > 0) {
-		start = 0;
-		block = deferred_claim(map, start, map->nr_blocks);
+	if (pfn >= end_pfn && zone_page_state(zone, NR_DEFERRED)) {
+		start = zone->zone_start_pfn;
+		pfn = deferred_claim_range(zone, start, end_pfn);
 	}
 	/* Somebody else's lower value may overwrite this: a longer search. */
-	if (block != start)
-		WRITE_ONCE(map->cursor, block);
-	return block;
+	if (pfn != start)
+		WRITE_ONCE(zone->deferred_cursor, pfn);
+	return pfn;
+}
+
+/* The first free block of a zone at or after @pfn; its end if there is none. */
+static unsigned long deferred_next_free(struct zone *zone, unsigned long pfn)
+{
+	unsigned long end_pfn = zone_end_pfn(zone);
+	struct mem_section_usage *usage;
+	unsigned int block;
+
+	for (; pfn < end_pfn; pfn = SECTION_ALIGN_UP(pfn + 1)) {
+		usage = deferred_usage(pfn);
+		if (!usage || usage->deferred.zone != zone)
+			continue;
+		block = find_next_bit(usage->deferred.free, SECTION_BLOCKS, deferred_block(pfn));
+		if (block < SECTION_BLOCKS)
+			return deferred_block_pfn(pfn, block);
+	}
+	return end_pfn;
 }
 
 static void deferred_init_wake(struct irq_work *work)
@@ -399,42 +412,73 @@ static void deferred_init_block_pages(struct zone *zone, unsigned long pfn,
 		init_pageblock_migratetype(pfn_to_page(pfn), MIGRATE_MOVABLE, false);
 }
 
-/* Block of @pfn, or a number past the last block if it is not in the map. */
-static unsigned long deferred_pfn_block(const struct deferred_map *map,
-					unsigned long pfn)
+/* Whole blocks that boot allocated and never frees, whose struct pages are pending at first */
+struct deferred_range {
+	unsigned long start_pfn;
+	unsigned long end_pfn;
+};
+
+static struct deferred_range deferred_ranges[MAX_NUMNODES + DEFERRED_ZERO_TABLES];
+static unsigned int deferred_nr_ranges;
+
+static bool deferred_pfn_reserved(unsigned long pfn)
 {
-	return (pfn - map->base_pfn) / MAX_ORDER_NR_PAGES;
+	struct deferred_range *range;
+
+	for (range = deferred_ranges; range < deferred_ranges + deferred_nr_ranges; range++) {
+		if (pfn >= range->start_pfn && pfn < range->end_pfn)
+			return true;
+	}
+	return false;
 }
 
-static struct deferred_map *deferred_find_reserved(unsigned long pfn)
+static bool deferred_usage_pending(const struct mem_section_usage *usage, unsigned long pfn)
 {
-	struct deferred_map *map;
-	unsigned long block;
+	return !test_bit_acquire(subsection_map_index(pfn), usage->subsection_map);
+}
 
-	for (map = rcu_dereference_check(deferred_maps,
-					 lockdep_is_held(&deferred_maps_rwsem));
-	     map; map = map->next) {
-		block = deferred_pfn_block(map, pfn);
-		if (block < map->nr_blocks && test_bit(block, map->reserved))
-			return map;
+/* The struct pages of a block are written: let them be seen. */
+static void deferred_set_valid(struct mem_section_usage *usage, unsigned long pfn)
+{
+	unsigned int first = subsection_map_index(pfn);
+	unsigned int end = first + MAX_ORDER_NR_PAGES / PAGES_PER_SUBSECTION;
+
+	/* Pairs with test_bit_acquire(), there and in pfn_section_valid(). */
+	smp_mb__before_atomic();
+	for (; first < end; first++)
+		set_bit(first, usage->subsection_map);
+}
+
+/*
+ * A block is in the free lists, or otherwise done. With the last one its section is one
+ * of boot like any other. That comes before its bit is cleared, so who sees that none is
+ * left may remove the section.
+ */
+static void deferred_block_done(struct mem_section_usage *usage, unsigned long pfn)
+{
+	if (atomic_dec_and_test(&usage->deferred.nr_left)) {
+		set_bit(SECTION_IS_EARLY_BIT, &__pfn_to_section(pfn)->section_mem_map);
+		/* Pairs with smp_load_acquire() in deferred_usage(). */
+		smp_store_release(&usage->deferred.zone, NULL);
 	}
-	return NULL;
+	/* Pairs with test_bit_acquire() in deferred_init_blocks(). */
+	clear_bit_unlock(deferred_block(pfn), usage->deferred.left);
 }
 
 /* Initialise the struct pages of a reserved block, and return when they are. */
-static void deferred_init_reserved_block(struct deferred_map *map,
-					 unsigned long block)
+static void deferred_init_reserved_block(unsigned long pfn)
 {
-	guard(raw_spinlock_irqsave)(&map->reserved_lock);
-	if (!test_bit(block, map->pending))
+	struct mem_section_usage *usage;
+
+	guard(raw_spinlock_irqsave)(&deferred_reserved_lock);
+	usage = deferred_usage(pfn);
+	if (!usage || !deferred_usage_pending(usage, pfn))
 		return;
-	deferred_init_block_pages(map->zone, deferred_block_pfn(map, block),
-				  DEFERRED_PAGE_RESERVED);
-	/* Pairs with test_bit_acquire() in its callers. */
-	clear_bit_unlock(block, map->pending);
+	deferred_init_block_pages(usage->deferred.zone, pfn, DEFERRED_PAGE_RESERVED);
+	deferred_set_valid(usage, pfn);
+	deferred_block_done(usage, pfn);
 }
 
-#ifdef CONFIG_SPARSEMEM_VMEMMAP
 /* The pfn of the page that holds the struct page at @page, 0 if there is none. */
 static unsigned long deferred_memmap_pfn(const struct page *page)
 {
@@ -464,12 +508,6 @@ static unsigned long deferred_memmap_pfn(const struct page *page)
 	pte = ptep_get(pte_offset_kernel(pmdp, addr));
 	return pte_present(pte) ? pte_pfn(pte) : 0;
 }
-#else
-static unsigned long deferred_memmap_pfn(const struct page *page)
-{
-	return PHYS_PFN(__pa(page));
-}
-#endif
 
 /*
  * Initialise the struct page of the page that holds the struct page at @page,
@@ -478,18 +516,12 @@ static unsigned long deferred_memmap_pfn(const struct page *page)
  */
 static void deferred_init_memmap(const struct page *page)
 {
-	struct deferred_map *map;
-	unsigned long pfn, block;
+	unsigned long pfn;
 
-	while ((pfn = deferred_memmap_pfn(page))) {
-		map = deferred_find_reserved(pfn);
-		if (!map)
-			return;
-		block = deferred_pfn_block(map, pfn);
-		if (!test_bit_acquire(block, map->pending))
-			return;
-		deferred_init_reserved_block(map, block);
-		page = pfn_to_page(deferred_block_pfn(map, block));
+	while ((pfn = deferred_memmap_pfn(page)) && deferred_init_pending(pfn)) {
+		pfn = ALIGN_DOWN(pfn, MAX_ORDER_NR_PAGES);
+		deferred_init_reserved_block(pfn);
+		page = pfn_to_page(pfn);
 	}
 }
 
@@ -503,24 +535,21 @@ static void deferred_init_block_memmap(unsigned long pfn)
 }
 
 /* Some blocks are done, and with them perhaps all. */
-static void deferred_init_count_done(struct deferred_map *map, long nr)
+static void deferred_init_count_done(long nr)
 {
-	if (atomic_long_sub_and_test(nr, &map->remaining) &&
-	    atomic_dec_and_test(&deferred_maps_left))
+	if (atomic_long_sub_and_test(nr, &deferred_left))
 		deferred_init_request(DEFERRED_REQUEST_FINISH);
 }
 
 /*
  * Initialise the struct pages of a claimed block and hand it to the buddy
- * allocator. The caller holds rcu_read_lock(), so that whoever waits for a block
- * that somebody else claimed can wait for a grace period. With @accept the block
- * can be allocated at once, also where a guest has to accept its memory first.
+ * allocator. With @accept the block can be allocated at once, also where a guest
+ * has to accept its memory first.
  */
-static void deferred_init_block(struct deferred_map *map, unsigned long block,
-				enum vm_event_item item, bool accept)
+static void deferred_init_block(unsigned long pfn, enum vm_event_item item, bool accept)
 {
-	struct zone *zone = map->zone;
-	unsigned long pfn = deferred_block_pfn(map, block);
+	struct mem_section_usage *usage = deferred_usage(pfn);
+	struct zone *zone = usage->deferred.zone;
 	struct page *page = pfn_to_page(pfn);
 
 	trace_deferred_init_block(zone_to_nid(zone), pfn, MAX_ORDER_NR_PAGES,
@@ -528,14 +557,7 @@ static void deferred_init_block(struct deferred_map *map, unsigned long block,
 
 	deferred_init_block_memmap(pfn);
 	deferred_init_block_pages(zone, pfn, DEFERRED_PAGE_FREE);
-
-	atomic_inc(&map->busy);
-	/*
-	 * Pairs with test_bit_acquire() in deferred_map_pending(), and with smp_rmb()
-	 * in deferred_map_state(), which must see one or the other.
-	 */
-	clear_bit_unlock(block, map->pending);
-
+	deferred_set_valid(usage, pfn);
 	if (accept)
 		accept_memory(page_to_phys(page), PAGE_SIZE << MAX_PAGE_ORDER);
 
@@ -550,14 +572,8 @@ static void deferred_init_block(struct deferred_map *map, unsigned long block,
 	mod_zone_page_state(zone, NR_FREE_PAGES_BLOCKS, -(long)MAX_ORDER_NR_PAGES);
 	count_vm_events(item, MAX_ORDER_NR_PAGES);
 
-	/* Pairs with atomic_read_acquire() in deferred_map_state(). */
-	atomic_dec_return_release(&map->busy);
-	deferred_init_count_done(map, 1);
-}
-
-static struct deferred_map *zone_deferred_map(struct zone *zone)
-{
-	return rcu_dereference(zone->deferred_map);
+	deferred_block_done(usage, pfn);
+	deferred_init_count_done(1);
 }
 
 /*
@@ -567,26 +583,23 @@ static struct deferred_map *zone_deferred_map(struct zone *zone)
  */
 static long deferred_init_free_pages(struct zone *zone)
 {
-	return zone_page_state(zone, NR_FREE_PAGES_BLOCKS) -
-	       zone_page_state(zone, NR_DEFERRED) -
-	       zone_page_state(zone, NR_FREE_CMA_PAGES) -
+	long blocks = zone_page_state(zone, NR_FREE_PAGES_BLOCKS);
+	/* Which of the free pages of CMA lie in whole pageblocks nobody counts. */
+	long others = zone_page_state(zone, NR_FREE_PAGES) -
+		      zone_page_state(zone, NR_FREE_CMA_PAGES);
+
+	return min(blocks, others) - zone_page_state(zone, NR_DEFERRED) -
 	       READ_ONCE(zone->nr_free_highatomic);
 }
 
 /* Claim and initialise the next block of a zone; false if there is none. */
 static bool deferred_init_next(struct zone *zone, enum vm_event_item item)
 {
-	struct deferred_map *map;
-	unsigned long block;
+	unsigned long pfn = deferred_claim_next(zone);
 
-	guard(rcu)();
-	map = zone_deferred_map(zone);
-	if (!map)
+	if (pfn >= zone_end_pfn(zone))
 		return false;
-	block = deferred_claim_next(map);
-	if (block >= map->nr_blocks)
-		return false;
-	deferred_init_block(map, block, item, true);
+	deferred_init_block(pfn, item, true);
 	return true;
 }
 
@@ -651,7 +664,6 @@ bool __deferred_init_grow(struct zone *zone, unsigned int alloc_flags)
 bool __deferred_init_wait(gfp_t gfp_mask, const struct alloc_context *ac)
 {
 	struct zoneref *z = ac->preferred_zoneref;
-	struct deferred_map *map;
 	struct zone *zone;
 	bool busy = false;
 
@@ -665,150 +677,86 @@ bool __deferred_init_wait(gfp_t gfp_mask, const struct alloc_context *ac)
 	if ((current->flags & PF_MEMALLOC) || tsk_is_oom_victim(current))
 		return false;
 
-	scoped_guard(rcu) {
-		for_next_zone_zonelist_nodemask(zone, z, ac->highest_zoneidx, ac->nodemask) {
-			if (!cpuset_zone_allowed(zone, gfp_mask))
-				continue;
-			map = zone_deferred_map(zone);
-			/* A zone with unclaimed blocks was left out for another reason. */
-			if (map && deferred_nr_free(map) > 0 &&
-			    bitmap_empty(map->unclaimed, map->nr_blocks))
-				busy = true;
-		}
+	for_next_zone_zonelist_nodemask(zone, z, ac->highest_zoneidx, ac->nodemask) {
+		/* A zone with blocks that are free was left out for another reason. */
+		if (cpuset_zone_allowed(zone, gfp_mask) && zone_page_state(zone, NR_DEFERRED) &&
+		    deferred_next_free(zone, zone->zone_start_pfn) >= zone_end_pfn(zone))
+			busy = true;
 	}
 	if (busy)
 		schedule_timeout_uninterruptible(1);
 	return busy;
 }
 
-static bool deferred_map_pending(struct deferred_map *map, unsigned long pfn)
+bool deferred_init_pending(unsigned long pfn)
 {
-	unsigned long block;
+	struct mem_section_usage *usage = deferred_usage(pfn);
 
-	if (!map || pfn < map->base_pfn)
-		return false;
-	block = deferred_pfn_block(map, pfn);
-	if (block >= map->nr_blocks || !test_bit_acquire(block, map->pending))
-		return false;
-	if (!test_bit(block, map->reserved))
-		return true;
-	/* Whom this one interrupted may hold the lock. */
-	if (in_nmi())
-		return true;
-	deferred_init_reserved_block(map, block);
-	deferred_init_block_memmap(deferred_block_pfn(map, block));
-	return false;
+	return usage && deferred_usage_pending(usage, pfn);
 }
+EXPORT_SYMBOL_GPL(deferred_init_pending);
 
 bool __deferred_init_zone_pending(struct zone *zone, unsigned long pfn)
 {
-	guard(rcu)();
-	return deferred_map_pending(zone_deferred_map(zone), pfn);
+	struct mem_section_usage *usage = deferred_usage(pfn);
+
+	return usage && usage->deferred.zone == zone && deferred_usage_pending(usage, pfn);
 }
 
 /**
- * deferred_init_zone_held - has a holder set the block of @pfn aside?
- * @zone: the zone of @pfn
+ * deferred_init_claimable - may anybody have the block of @pfn?
  * @pfn: a pfn that was pending
  *
  * Context: any.
- * Return: true if it is neither free nor initialised.
+ * Return: false if it is held, reserved, or about to get into the free lists.
  */
-bool deferred_init_zone_held(struct zone *zone, unsigned long pfn)
+bool deferred_init_claimable(unsigned long pfn)
 {
-	struct deferred_map *map;
+	struct mem_section_usage *usage = deferred_usage(pfn);
 
-	guard(rcu)();
-	map = zone_deferred_map(zone);
-	return map && pfn >= map->base_pfn &&
-	       deferred_pfn_block(map, pfn) < map->nr_blocks &&
-	       test_bit(deferred_pfn_block(map, pfn), map->held);
+	return usage && test_bit(deferred_block(pfn), usage->deferred.free);
 }
 
-bool __deferred_init_pending(unsigned long pfn)
+bool __deferred_init_reserved(unsigned long pfn)
 {
-	struct deferred_map *map;
+	struct mem_section_usage *usage = deferred_usage(pfn);
 
-	/* Zones' ranges may overlap, but a block is pending in one map only. */
-	guard(rcu)();
-	for (map = rcu_dereference(deferred_maps); map; map = map->next) {
-		if (deferred_map_pending(map, pfn))
-			return true;
-	}
-	return false;
-}
-EXPORT_SYMBOL_GPL(__deferred_init_pending);
-
-/* The blocks of @map in a range; false if there are none. */
-static bool deferred_map_blocks(const struct deferred_map *map,
-				unsigned long start_pfn, unsigned long end_pfn,
-				unsigned long *start, unsigned long *end)
-{
-	start_pfn = max(start_pfn, map->base_pfn);
-	end_pfn = min(end_pfn, deferred_block_pfn(map, map->nr_blocks));
-	if (start_pfn >= end_pfn)
+	/* Whom this one interrupted may hold the lock. */
+	if (!usage || test_bit(deferred_block(pfn), usage->deferred.free) || in_nmi() ||
+	    !deferred_pfn_reserved(pfn))
 		return false;
-	*start = deferred_pfn_block(map, start_pfn);
-	*end = deferred_pfn_block(map, end_pfn - 1) + 1;
+	pfn = ALIGN_DOWN(pfn, MAX_ORDER_NR_PAGES);
+	deferred_init_reserved_block(pfn);
+	deferred_init_block_memmap(pfn);
 	return true;
 }
 
-enum deferred_range_state {
-	DEFERRED_RANGE_DONE,
-	DEFERRED_RANGE_BUSY,	/* a block may be on its way into the free lists */
-	DEFERRED_RANGE_PENDING,
-};
-
-static enum deferred_range_state deferred_map_state(struct deferred_map *map,
-						    unsigned long start_pfn,
-						    unsigned long end_pfn)
+/* Initialise what can be claimed in a range; true if blocks are left that others have. */
+static bool deferred_init_blocks(unsigned long pfn, unsigned long end_pfn)
 {
-	unsigned long start, end;
+	struct mem_section_usage *usage;
+	bool left = false;
+	unsigned int block;
 
-	if (!deferred_map_blocks(map, start_pfn, end_pfn, &start, &end))
-		return DEFERRED_RANGE_DONE;
-	if (find_next_bit(map->pending, end, start) < end)
-		return DEFERRED_RANGE_PENDING;
-	/* Pairs with clear_bit_unlock() in deferred_init_block(). */
-	smp_rmb();
-	return atomic_read_acquire(&map->busy) ? DEFERRED_RANGE_BUSY : DEFERRED_RANGE_DONE;
-}
-
-static enum deferred_range_state deferred_range_state(unsigned long start_pfn,
-						      unsigned long end_pfn)
-{
-	enum deferred_range_state state = DEFERRED_RANGE_DONE;
-	struct deferred_map *map;
-
-	guard(rcu)();
-	for (map = rcu_dereference(deferred_maps); map; map = map->next)
-		state = max(state, deferred_map_state(map, start_pfn, end_pfn));
-	return state;
-}
-
-static void deferred_init_map_range(struct deferred_map *map,
-				    unsigned long start_pfn, unsigned long end_pfn)
-{
-	unsigned long block, end;
-
-	if (!deferred_map_blocks(map, start_pfn, end_pfn, &block, &end))
-		return;
-	for_each_set_bit_from(block, map->pending, end) {
-		scoped_guard(rcu) {
-			if (test_and_clear_bit(block, map->unclaimed))
-				deferred_init_block(map, block, DEFERRED_INIT_DEMAND, true);
-			else if (test_bit(block, map->reserved))
-				deferred_map_pending(map, deferred_block_pfn(map, block));
+	for (pfn = ALIGN_DOWN(pfn, MAX_ORDER_NR_PAGES); pfn < end_pfn;
+	     pfn += MAX_ORDER_NR_PAGES) {
+		usage = deferred_usage(pfn);
+		if (!usage) {
+			pfn = SECTION_ALIGN_UP(pfn + 1) - MAX_ORDER_NR_PAGES;
+			continue;
 		}
+		block = deferred_block(pfn);
+		if (!test_bit_acquire(block, usage->deferred.left))
+			continue;
+		if (test_and_clear_bit(block, usage->deferred.free))
+			deferred_init_block(pfn, DEFERRED_INIT_DEMAND, true);
+		else if (deferred_pfn_reserved(pfn))
+			deferred_init_reserved_block(pfn);
+		else
+			left = true;
 		cond_resched();
 	}
-}
-
-/* The list of maps, for those who hold deferred_maps_rwsem. */
-static struct deferred_map *deferred_first_map(void)
-{
-	return rcu_dereference_protected(deferred_maps,
-					 lockdep_is_held(&deferred_maps_rwsem));
+	return left;
 }
 
 /**
@@ -825,184 +773,85 @@ static struct deferred_map *deferred_first_map(void)
 void deferred_init_range(unsigned long start_pfn, unsigned long nr_pages)
 {
 	unsigned long end_pfn = start_pfn + nr_pages;
-	enum deferred_range_state state;
-	struct deferred_map *map;
 
 	if (!static_branch_unlikely(&deferred_init_key))
 		return;
 
-	state = deferred_range_state(start_pfn, end_pfn);
-	if (state == DEFERRED_RANGE_DONE)
-		return;
-	if (state == DEFERRED_RANGE_PENDING) {
-		/* What a holder gives back while it is asked is free, and pending. */
+	/* What a holder gives back while it is asked is free, and pending. */
+	while (deferred_init_blocks(start_pfn, end_pfn)) {
 		if (deferred_holder)
 			deferred_holder->init_range(start_pfn, end_pfn);
-		guard(rwsem_read)(&deferred_maps_rwsem);
-		for (map = deferred_first_map(); map; map = map->next)
-			deferred_init_map_range(map, start_pfn, end_pfn);
+		if (deferred_init_blocks(start_pfn, end_pfn))
+			schedule_timeout_uninterruptible(1);
 	}
-	/* Blocks that others claimed: they work inside an RCU read-side section. */
-	synchronize_rcu();
 }
 EXPORT_SYMBOL_GPL(deferred_init_range);
 
-struct deferred_job {
-	struct deferred_map	*map;
-	atomic_long_t		next;
-};
-
-static void deferred_init_chunk(struct deferred_map *map, unsigned long block,
-				unsigned long end)
-{
-	for (;;) {
-		scoped_guard(rcu) {
-			block = deferred_claim(map, block, end);
-			if (block >= end)
-				return;
-			deferred_init_block(map, block, DEFERRED_INIT_BACKGROUND, false);
-		}
-		cond_resched();
-	}
-}
-
-/*
- * One thread of a job. Equal shares would have all wait for the one that gets the
- * least of its CPU, so each takes the next chunk as long as there are any, and
- * nobody wants the maps for writing.
- */
-static void deferred_init_job(unsigned long thread, unsigned long end_thread, void *arg)
-{
-	struct deferred_job *job = arg;
-	unsigned long block, end;
-
-	do {
-		block = atomic_long_fetch_add(DEFERRED_CHUNK, &job->next);
-		end = min(block + DEFERRED_CHUNK, job->map->nr_blocks);
-		deferred_init_chunk(job->map, block, end);
-	} while (end < job->map->nr_blocks && !rwsem_is_contended(&deferred_maps_rwsem));
-}
-
-struct deferred_thread {
+/* One of those who work through the memory of a node */
+struct deferred_helper {
+	struct work_struct	work;
 	int			nid;
-	struct workqueue_struct	*wq;
+	unsigned int		nr;	/* of @helpers */
+	unsigned int		helpers;
 };
 
-/* Works on a zone with all CPUs of its node; false if the node has nothing left. */
-static bool deferred_init_zone(const struct deferred_thread *thread)
+static void deferred_init_all(struct zone *zone, unsigned long pfn, unsigned long end_pfn)
 {
-	struct padata_mt_job threads = {
-		.thread_fn	= deferred_init_job,
-		.size		= max(cpumask_weight(cpumask_of_node(thread->nid)), 1U),
-		.align		= 1,
-		.min_chunk	= 1,
-		.wq		= thread->wq,
-	};
-	struct deferred_job job;
-	unsigned long start;
-
-	guard(rwsem_read)(&deferred_maps_rwsem);
-	for (job.map = deferred_first_map(); job.map; job.map = job.map->next) {
-		if (zone_to_nid(job.map->zone) != thread->nid)
-			continue;
-		start = find_first_bit(job.map->unclaimed, job.map->nr_blocks);
-		if (start < job.map->nr_blocks) {
-			atomic_long_set(&job.next, start);
-			threads.fn_arg = &job;
-			threads.max_threads = threads.size;
-			padata_do_multithreaded(&threads);
-			return true;
-		}
-	}
-	return false;
-}
-
-/*
- * Works through one node. It may have to wait for its CPU for long, so it lets go of
- * the maps when somebody wants them for writing.
- */
-static int deferred_init_thread(void *data)
-{
-	struct deferred_thread *thread = data;
-
-	/* Helpers from a workqueue of its own mean: not at others' expense. */
-	if (thread->wq)
-		sched_set_normal(current, MAX_NICE);
-
-	while (deferred_init_zone(thread))
+	while ((pfn = deferred_claim_range(zone, pfn, end_pfn)) < end_pfn) {
+		deferred_init_block(pfn, DEFERRED_INIT_BACKGROUND, false);
 		cond_resched();
-	kfree(thread);
-	return 0;
+	}
 }
 
-static int deferred_init_start_threads(struct workqueue_struct *wq)
+/* Each begins with its share, and goes on with what others left. */
+static void deferred_init_help(struct work_struct *work)
 {
-	struct deferred_thread *thread;
-	struct task_struct *task;
-	struct deferred_map *map;
-	int nid = NUMA_NO_NODE;
+	struct deferred_helper *helper = container_of(work, struct deferred_helper, work);
+	pg_data_t *pgdat = NODE_DATA(helper->nid);
+	struct zone *zone;
 
-	guard(rwsem_read)(&deferred_maps_rwsem);
-	for (map = deferred_first_map(); map; map = map->next) {
-		if (zone_to_nid(map->zone) == nid)
-			continue;
-		nid = zone_to_nid(map->zone);
-		thread = kmalloc_obj(*thread);
-		if (!thread)
-			return -ENOMEM;
-		thread->nid = nid;
-		thread->wq = wq;
-		task = kthread_create_on_node(deferred_init_thread, thread, nid,
-					      "deferred_init/%d", nid);
-		if (IS_ERR(task)) {
-			kfree(thread);
-			return PTR_ERR(task);
+	for (zone = pgdat->node_zones; zone < pgdat->node_zones + MAX_NR_ZONES; zone++) {
+		unsigned long share = zone->spanned_pages / helper->helpers;
+		unsigned long pfn = SECTION_ALIGN_DOWN(zone->zone_start_pfn + helper->nr * share);
+
+		deferred_init_all(zone, max(pfn, zone->zone_start_pfn), zone_end_pfn(zone));
+		deferred_init_all(zone, zone->zone_start_pfn, pfn);
+	}
+	kfree(helper);
+}
+
+/* Have all CPUs of each node work through its memory. */
+static int deferred_init_start_helpers(struct workqueue_struct *wq)
+{
+	struct deferred_helper *helper;
+	unsigned int i, nr;
+	int nid;
+
+	for_each_node_state(nid, N_MEMORY) {
+		nr = max(cpumask_weight(cpumask_of_node(nid)), 1U);
+		for (i = 0; i < nr; i++) {
+			helper = kmalloc_obj(*helper);
+			if (!helper)
+				return -ENOMEM;
+			INIT_WORK(&helper->work, deferred_init_help);
+			helper->nid = nid;
+			helper->nr = i;
+			helper->helpers = nr;
+			queue_work_node(nid, wq, &helper->work);
 		}
-		wake_up_process(task);
 	}
 	return 0;
-}
-
-static void deferred_init_free_map(struct deferred_map *map)
-{
-	if (map->held)
-		free_pages_exact(map->held, map->bytes);
-	if (map->reserved)
-		free_pages_exact(map->reserved, map->bytes);
-	if (map->pending)
-		free_pages_exact(map->pending, map->bytes);
-	if (map->unclaimed)
-		free_pages_exact(map->unclaimed, map->bytes);
-	free_pages_exact(map, sizeof(*map));
-}
-
-/* Free all maps; waits for threads and readers that still look at one. */
-static void deferred_init_free_maps(void)
-{
-	struct deferred_map *map, *next;
-
-	guard(rwsem_write)(&deferred_maps_rwsem);
-	map = rcu_replace_pointer(deferred_maps, NULL,
-				  lockdep_is_held(&deferred_maps_rwsem));
-	for (next = map; next; next = next->next)
-		RCU_INIT_POINTER(next->zone->deferred_map, NULL);
-	synchronize_rcu();
-	for (; map; map = next) {
-		next = map->next;
-		deferred_init_free_map(map);
-	}
 }
 
 /* Reserved blocks that hold no struct pages, or only those of holes, are left. */
 static void deferred_init_reserved_rest(void)
 {
-	struct deferred_map *map;
-	unsigned long block;
+	struct deferred_range *range;
+	unsigned long pfn;
 
-	guard(rwsem_read)(&deferred_maps_rwsem);
-	for (map = deferred_first_map(); map; map = map->next) {
-		for_each_and_bit(block, map->pending, map->reserved, map->nr_blocks) {
-			deferred_init_reserved_block(map, block);
+	for (range = deferred_ranges; range < deferred_ranges + deferred_nr_ranges; range++) {
+		for (pfn = range->start_pfn; pfn < range->end_pfn; pfn += MAX_ORDER_NR_PAGES) {
+			deferred_init_reserved_block(pfn);
 			cond_resched();
 		}
 	}
@@ -1010,27 +859,31 @@ static void deferred_init_reserved_rest(void)
 
 #ifdef CONFIG_CRASH_DUMP
 /* Make the head of a pending block, and it alone, that of a free one. */
-static void deferred_init_mark_head(struct deferred_map *map, unsigned long block)
+static void deferred_init_mark_head(struct zone *zone, unsigned long pfn)
 {
-	unsigned long pfn = deferred_block_pfn(map, block);
 	struct page *page = pfn_to_page(pfn);
 
-	__init_single_page(page, pfn, zone_idx(map->zone), zone_to_nid(map->zone));
+	__init_single_page(page, pfn, zone_idx(zone), zone_to_nid(zone));
 	set_page_count(page, 0);
 	set_page_private(page, MAX_PAGE_ORDER);
 	__SetPageBuddy(page);
 }
 
-static void deferred_init_mark(struct deferred_map *map, unsigned long block)
+/* @claims are those of the section's blocks that are free, or those that are held. */
+static void deferred_init_mark(struct zone *zone, unsigned long pfn, unsigned long *claims)
 {
-	/* Allocations pass it by meanwhile: let that be for a moment only. */
-	guard(preempt)();
-	if (!test_and_clear_bit(block, map->unclaimed))
-		return;
-	deferred_init_mark_head(map, block);
-	/* Who claims it next writes the page anew, and must do so after this. */
-	smp_mb__before_atomic();
-	set_bit(block, map->unclaimed);
+	unsigned int block;
+
+	for_each_set_bit(block, claims, SECTION_BLOCKS) {
+		/* Allocations pass it by meanwhile: let that be for a moment only. */
+		guard(preempt)();
+		if (!test_and_clear_bit(block, claims))
+			continue;
+		deferred_init_mark_head(zone, deferred_block_pfn(pfn, block));
+		/* Who claims it next writes the page anew, and must do so after this. */
+		smp_mb__before_atomic();
+		set_bit(block, claims);
+	}
 }
 
 /**
@@ -1042,53 +895,31 @@ static void deferred_init_mark(struct deferred_map *map, unsigned long block)
  * Reserved blocks, which must not be taken for anything else, are initialised.
  *
  * Called when a crash kernel is loaded: the crashed one is not the place to do it.
- * Waits for threads that initialise blocks; allocations go on meanwhile.
+ * Allocations go on meanwhile.
  *
  * Context: process context, may sleep.
- * Return: 0, or -EINTR if a fatal signal came first.
  */
-int deferred_init_crash_prepare(void)
+void deferred_init_crash_prepare(void)
 {
-	struct deferred_map *map;
-	unsigned long block;
+	struct mem_section_deferred *deferred;
+	struct mem_section_usage *usage;
+	unsigned long nr, pfn;
 
 	if (!static_key_enabled(&deferred_init_key))
-		return 0;
+		return;
 
 	deferred_init_reserved_rest();
-	if (down_write_killable(&deferred_maps_rwsem))
-		return -EINTR;
-	for (map = deferred_first_map(); map; map = map->next) {
-		for_each_set_bit(block, map->unclaimed, map->nr_blocks) {
-			deferred_init_mark(map, block);
-			cond_resched();
-		}
+	for_each_present_section_nr(0, nr) {
+		pfn = section_nr_to_pfn(nr);
+		usage = deferred_usage(pfn);
+		if (!usage)
+			continue;
+		deferred = &usage->deferred;
+		deferred_init_mark(deferred->zone, pfn, deferred->free);
 		/* A huge page of a pool that nobody has had holds nothing either. */
-		for_each_set_bit(block, map->held, map->nr_blocks) {
-			scoped_guard(raw_spinlock_irqsave, &map->held_lock) {
-				if (test_bit(block, map->held))
-					deferred_init_mark_head(map, block);
-			}
-			cond_resched();
-		}
+		deferred_init_mark(deferred->zone, pfn, deferred->held);
+		cond_resched();
 	}
-	up_write(&deferred_maps_rwsem);
-	return 0;
-}
-#endif
-
-#ifdef CONFIG_VMCORE_INFO
-/* For tools that know of it: which blocks are pending, block by block. */
-void deferred_init_vmcoreinfo(void)
-{
-	VMCOREINFO_SYMBOL(deferred_maps);
-	VMCOREINFO_STRUCT_SIZE(deferred_map);
-	VMCOREINFO_OFFSET(deferred_map, base_pfn);
-	VMCOREINFO_OFFSET(deferred_map, nr_blocks);
-	VMCOREINFO_OFFSET(deferred_map, pending);
-	VMCOREINFO_OFFSET(deferred_map, reserved);
-	VMCOREINFO_OFFSET(deferred_map, next);
-	VMCOREINFO_NUMBER(MAX_ORDER_NR_PAGES);
 }
 #endif
 
@@ -1103,12 +934,11 @@ static void deferred_init_finish(void)
 	/* Every struct page is there. What follows takes longer: it waits for all CPUs. */
 	deferred_zero_finish();
 	static_branch_disable(&deferred_init_key);
-	deferred_init_free_maps();
 	if (deferred_init_wq)
 		destroy_workqueue(deferred_init_wq);
 
-	/* What boot could not find out while struct pages were pending. */
 	get_online_mems();
+	/* What boot could not find out while struct pages were pending. */
 	for_each_populated_zone(zone)
 		if (!zone->contiguous)
 			set_zone_contiguous(zone);
@@ -1130,23 +960,23 @@ static bool deferred_init_urgent(void)
 static bool deferred_init_ahead(bool first)
 {
 	unsigned long available, used, target;
-	struct deferred_map *map;
 	bool going_on = first;
+	struct zone *zone;
 
-	guard(rwsem_read)(&deferred_maps_rwsem);
-	for (map = deferred_first_map(); map; map = map->next) {
-		available = zone_page_state(map->zone, NR_FREE_PAGES);
-		used = map->available > available ? map->available - available : 0;
-		map->available = available;
-		if (first || used < MAX_ORDER_NR_PAGES)
+	for_each_populated_zone(zone) {
+		available = zone_page_state(zone, NR_FREE_PAGES);
+		used = zone->deferred_available > available ?
+		       zone->deferred_available - available : 0;
+		zone->deferred_available = available;
+		if (first || used < MAX_ORDER_NR_PAGES || !zone_page_state(zone, NR_DEFERRED))
 			continue;
 		going_on = true;
 		target = DEFERRED_RESERVE_PAGES +
 			 min(used * DEFERRED_AHEAD_ROUNDS, DEFERRED_AHEAD_MAX);
 		/* Who has the CPU to share with others does not make them wait. */
 		while (single_task_running() && !deferred_init_urgent() &&
-		       deferred_init_free_pages(map->zone) < (long)target &&
-		       deferred_init_next(map->zone, DEFERRED_INIT_BACKGROUND))
+		       deferred_init_free_pages(zone) < (long)target &&
+		       deferred_init_next(zone, DEFERRED_INIT_BACKGROUND))
 			cond_resched();
 	}
 	return going_on;
@@ -1225,7 +1055,7 @@ int deferred_init_complete(void)
 	/* First: what is held may become free meanwhile, and be left to the threads. */
 	if (deferred_holder)
 		deferred_init_all_held();
-	ret = deferred_init_start_threads(NULL);
+	ret = deferred_init_start_helpers(system_dfl_wq);
 	if (ret)
 		return ret;
 	return wait_for_completion_killable(&deferred_init_all_done) ? -EINTR : 0;
@@ -1265,14 +1095,6 @@ bool deferred_init_threads_wanted(void)
 	return deferred_init_mode == DEFERRED_MODE_BACKGROUND;
 }
 
-/* Whole blocks that boot allocated and never frees. */
-struct deferred_range {
-	unsigned long start_pfn;
-	unsigned long end_pfn;
-};
-
-static struct deferred_range deferred_ranges[MAX_NUMNODES + DEFERRED_ZERO_TABLES] __initdata;
-static unsigned int deferred_nr_ranges __initdata;
 static phys_addr_t deferred_memmap_start __initdata;
 static phys_addr_t deferred_memmap_next __initdata;
 static phys_addr_t deferred_memmap_end __initdata;
@@ -1312,8 +1134,7 @@ void __init deferred_init_memmap_begin(int nid, unsigned long size)
 	const unsigned long align = max(PAGE_SIZE << MAX_PAGE_ORDER, PMD_SIZE);
 	void *start;
 
-	if (!deferred_init_wanted() || !IS_ENABLED(CONFIG_SPARSEMEM_VMEMMAP) ||
-	    size < 2 * align)
+	if (!deferred_init_wanted() || size < 2 * align)
 		return;
 	start = memmap_alloc(size, align, __pa(MAX_DMA_ADDRESS), nid, true);
 	if (!start)
@@ -1436,99 +1257,27 @@ static struct zone * __init deferred_node_zone(int nid, unsigned long pfn)
 	return zone;
 }
 
-/* Call @fn for the deferred free memory of a node (or of all) in a range of pfns. */
-static void __init deferred_init_each_part(int nid, unsigned long start_pfn,
-					   unsigned long stop_pfn, deferred_part_fn fn)
+/* Is the section of @pfn memory of one zone, which can be deferred, throughout? */
+static bool __init deferred_section_whole(struct zone *zone, unsigned long pfn)
 {
-	phys_addr_t start, end;
-	struct zone *zone;
-	int in;
-	u64 i;
+	unsigned long first = SECTION_ALIGN_DOWN(pfn), last = first + PAGES_PER_SECTION - 1;
+	unsigned long start_pfn, end_pfn;
+	int i;
 
-	for_each_free_mem_range(i, nid, MEMBLOCK_NONE, &start, &end, &in) {
-		unsigned long pfn = max3(PFN_UP(start), start_pfn,
-					 NODE_DATA(in)->first_deferred_pfn);
-		unsigned long end_pfn = min(PFN_DOWN(end), stop_pfn);
-
-		while (pfn < end_pfn) {
-			zone = deferred_node_zone(in, pfn);
-			fn(zone, pfn, min(end_pfn, zone_end_pfn(zone)));
-			pfn = min(end_pfn, zone_end_pfn(zone));
-		}
-	}
-}
-
-/* Initialise and free what there is up to the next free block; false at the end. */
-static bool __init deferred_init_grow_early(pg_data_t *pgdat)
-{
-	unsigned long first_pfn = pgdat->first_deferred_pfn;
-	phys_addr_t start, end;
-	u64 i;
-
-	for_each_free_mem_range(i, pgdat->node_id, MEMBLOCK_NONE, &start, &end, NULL) {
-		unsigned long pfn = max(PFN_UP(start), first_pfn);
-		unsigned long end_pfn = ALIGN(pfn, MAX_ORDER_NR_PAGES) + MAX_ORDER_NR_PAGES;
-
-		if (pfn >= PFN_DOWN(end))
-			continue;
-		deferred_init_each_part(NUMA_NO_NODE, first_pfn, end_pfn,
-					deferred_init_write_part);
-		deferred_init_each_part(pgdat->node_id, first_pfn, end_pfn,
-					deferred_init_free_part);
-		pgdat->first_deferred_pfn = end_pfn;
-		return true;
+	if (first < zone->zone_pgdat->first_deferred_pfn || !zone_spans_pfn(zone, first) ||
+	    !zone_spans_pfn(zone, last))
+		return false;
+	for_each_mem_pfn_range(i, zone_to_nid(zone), &start_pfn, &end_pfn, NULL) {
+		if (first >= start_pfn && last < end_pfn)
+			return true;
 	}
 	return false;
 }
 
-static void * __init deferred_init_alloc(pg_data_t *pgdat, size_t bytes)
+/* Call @part and @whole for what cannot and what can be deferred of a zone's free memory. */
+static void __init deferred_init_each(struct zone *zone, deferred_part_fn part,
+				      deferred_part_fn whole)
 {
-	void *p;
-
-	do {
-		p = alloc_pages_exact_nid(pgdat->node_id, bytes,
-					  GFP_KERNEL | __GFP_ZERO | __GFP_NOWARN);
-	} while (!p && deferred_init_grow_early(pgdat));
-	return p;
-}
-
-static struct deferred_map * __init deferred_init_alloc_map(struct zone *zone)
-{
-	pg_data_t *pgdat = zone->zone_pgdat;
-	struct deferred_map *map = deferred_init_alloc(pgdat, sizeof(*map));
-
-	if (!map)
-		goto fail;
-	if (pgdat->first_deferred_pfn >= zone_end_pfn(zone)) {
-		free_pages_exact(map, sizeof(*map));
-		return NULL;
-	}
-	map->zone = zone;
-	map->base_pfn = ALIGN_DOWN(max(zone->zone_start_pfn, pgdat->first_deferred_pfn),
-				   MAX_ORDER_NR_PAGES);
-	map->nr_blocks = DIV_ROUND_UP(zone_end_pfn(zone) - map->base_pfn,
-				      MAX_ORDER_NR_PAGES);
-	map->bytes = BITS_TO_LONGS(map->nr_blocks) * sizeof(long);
-	map->unclaimed = deferred_init_alloc(pgdat, map->bytes);
-	map->pending = deferred_init_alloc(pgdat, map->bytes);
-	map->reserved = deferred_init_alloc(pgdat, map->bytes);
-	map->held = deferred_init_alloc(pgdat, map->bytes);
-	raw_spin_lock_init(&map->reserved_lock);
-	raw_spin_lock_init(&map->held_lock);
-	if (map->unclaimed && map->pending && map->reserved && map->held)
-		return map;
-
-	deferred_init_free_map(map);
-fail:
-	pr_warn("no memory for the map of zone %s of node %d: boot waits for it\n",
-		zone->name, pgdat->node_id);
-	return NULL;
-}
-
-/* Call @fn for the free memory of a zone that is not deferred with its block. */
-static void __init deferred_init_zone_parts(struct zone *zone, deferred_part_fn fn)
-{
-	const bool has_map = rcu_access_pointer(zone->deferred_map);
 	phys_addr_t start, end;
 	u64 i;
 
@@ -1541,41 +1290,66 @@ static void __init deferred_init_zone_parts(struct zone *zone, deferred_part_fn 
 
 		if (pfn >= end_pfn)
 			continue;
-		if (first >= last || !has_map) {
-			fn(zone, pfn, end_pfn);
-		} else {
-			fn(zone, pfn, first);
-			fn(zone, last, end_pfn);
+		if (first < last && !deferred_section_whole(zone, first))
+			first = SECTION_ALIGN_UP(first + 1);
+		if (first < last && !deferred_section_whole(zone, last - 1))
+			last = SECTION_ALIGN_DOWN(last - 1);
+		if (first >= last) {
+			if (part)
+				part(zone, pfn, end_pfn);
+			continue;
 		}
+		if (part && pfn < first)
+			part(zone, pfn, first);
+		if (part && last < end_pfn)
+			part(zone, last, end_pfn);
+		if (whole)
+			whole(zone, first, last);
 	}
 }
 
-/* Enter the free blocks of a zone in its map, and count them. */
-static void __init deferred_init_fill_map(struct deferred_map *map)
+/* Make blocks, all of sections that can be deferred, pending, and @free or not. */
+static void __init deferred_set_pending(struct zone *zone, unsigned long pfn,
+					unsigned long end_pfn, bool free)
 {
-	struct zone *zone = map->zone;
-	unsigned long nr_pages = 0;
-	phys_addr_t start, end;
-	u64 i;
+	struct mem_section_usage *usage;
+	unsigned int block, nr;
+	struct mem_section *ms;
+	unsigned long next;
 
-	for_each_free_mem_range(i, zone_to_nid(zone), MEMBLOCK_NONE, &start, &end, NULL) {
-		unsigned long pfn = max3(PFN_UP(start), zone->zone_start_pfn,
-					 zone->zone_pgdat->first_deferred_pfn);
-		unsigned long first = ALIGN(pfn, MAX_ORDER_NR_PAGES);
-		unsigned long last = ALIGN_DOWN(min(PFN_DOWN(end), zone_end_pfn(zone)),
-						MAX_ORDER_NR_PAGES);
-
-		if (first >= last)
+	for (; pfn < end_pfn; pfn = next) {
+		next = deferred_piece_end(pfn, end_pfn);
+		ms = __pfn_to_section(pfn);
+		ms->section_mem_map &= ~SECTION_IS_EARLY;
+		usage = ms->usage;
+		usage->deferred.zone = zone;
+		block = deferred_block(pfn);
+		nr = (next - pfn) / MAX_ORDER_NR_PAGES;
+		atomic_add(nr, &usage->deferred.nr_left);
+		/* Nearly all are whole: constants make short work of them. */
+		if (nr == SECTION_BLOCKS) {
+			bitmap_zero(usage->subsection_map, SUBSECTIONS_PER_SECTION);
+			bitmap_fill(usage->deferred.left, SECTION_BLOCKS);
+			if (free)
+				bitmap_fill(usage->deferred.free, SECTION_BLOCKS);
 			continue;
-		bitmap_set(map->unclaimed, deferred_pfn_block(map, first),
-			   (last - first) / MAX_ORDER_NR_PAGES);
-		nr_pages += last - first;
+		}
+		bitmap_clear(usage->subsection_map, subsection_map_index(pfn),
+			     (next - pfn) / PAGES_PER_SUBSECTION);
+		bitmap_set(usage->deferred.left, block, nr);
+		if (free)
+			bitmap_set(usage->deferred.free, block, nr);
 	}
-	bitmap_copy(map->pending, map->unclaimed, map->nr_blocks);
-	atomic_long_set(&map->remaining, nr_pages / MAX_ORDER_NR_PAGES);
-	if (nr_pages)
-		atomic_inc(&deferred_maps_left);
+}
 
+/* Leave free blocks pending, and count them. */
+static void __init deferred_init_fill(struct zone *zone, unsigned long pfn,
+				      unsigned long end_pfn)
+{
+	unsigned long nr_pages = end_pfn - pfn;
+
+	deferred_set_pending(zone, pfn, end_pfn, true);
+	atomic_long_add(nr_pages / MAX_ORDER_NR_PAGES, &deferred_left);
 	atomic_long_add(nr_pages, &zone->managed_pages);
 	mod_zone_page_state(zone, NR_DEFERRED, nr_pages);
 	mod_zone_page_state(zone, NR_FREE_PAGES, nr_pages);
@@ -1584,52 +1358,74 @@ static void __init deferred_init_fill_map(struct deferred_map *map)
 }
 
 /*
- * Leave the struct pages of a reserved block pending, or initialise them if no
- * map can tell of them.
+ * Leave the struct pages of reserved blocks of one section pending, or initialise them
+ * if the section cannot be deferred.
  */
-static void __init deferred_init_fill_reserved(unsigned long pfn)
+static void __init deferred_init_fill_reserved(unsigned long pfn, unsigned long end_pfn)
 {
 	struct zone *zone = deferred_node_zone(early_pfn_to_nid(pfn), pfn);
-	struct deferred_map *map = rcu_dereference_raw(zone->deferred_map);
 
-	if (!map || pfn < zone->zone_pgdat->first_deferred_pfn) {
-		deferred_init_block_pages(zone, pfn, DEFERRED_PAGE_RESERVED);
+	if (deferred_section_whole(zone, pfn)) {
+		deferred_set_pending(zone, pfn, end_pfn, false);
+		deferred_reserved = true;
 		return;
 	}
-	__set_bit(deferred_pfn_block(map, pfn), map->reserved);
-	__set_bit(deferred_pfn_block(map, pfn), map->pending);
-	deferred_reserved = true;
+	for (; pfn < end_pfn; pfn += MAX_ORDER_NR_PAGES) {
+		zone = deferred_node_zone(early_pfn_to_nid(pfn), pfn);
+		deferred_init_block_pages(zone, pfn, DEFERRED_PAGE_RESERVED);
+	}
 }
 
 /* What holds struct pages that are initialised by now must be so itself. */
 static void __init deferred_init_reserved_used(void)
 {
-	unsigned long start_pfn, end_pfn, pfn, block, next;
-	struct deferred_map *map;
-	int i, nid;
+	unsigned long start_pfn, end_pfn, pfn, next;
+	struct mem_section_usage *usage;
+	int i;
 
-	for_each_mem_pfn_range(i, MAX_NUMNODES, &start_pfn, &end_pfn, &nid) {
-		for (pfn = start_pfn; pfn < end_pfn;
-		     pfn = ALIGN(pfn + 1, MAX_ORDER_NR_PAGES)) {
-			map = rcu_dereference_raw(deferred_node_zone(nid, pfn)->deferred_map);
-			if (map && pfn >= map->base_pfn) {
-				block = deferred_pfn_block(map, pfn);
-				next = find_next_zero_bit(map->pending, map->nr_blocks, block);
-				if (next > block) {
-					pfn = deferred_block_pfn(map, next) - 1;
-					continue;
-				}
-			}
-			deferred_init_block_memmap(ALIGN_DOWN(pfn, MAX_ORDER_NR_PAGES));
+	for_each_mem_pfn_range(i, MAX_NUMNODES, &start_pfn, &end_pfn, NULL) {
+		for (pfn = ALIGN_DOWN(start_pfn, MAX_ORDER_NR_PAGES); pfn < end_pfn; pfn = next) {
+			next = pfn + MAX_ORDER_NR_PAGES;
+			usage = deferred_usage(pfn);
+			if (usage && bitmap_empty(usage->subsection_map, SUBSECTIONS_PER_SECTION))
+				next = SECTION_ALIGN_UP(pfn + 1);
+			else if (!usage || !deferred_usage_pending(usage, pfn))
+				deferred_init_block_memmap(pfn);
 		}
 	}
 }
 
-static void __init deferred_init_set_held(struct deferred_map *map, unsigned long block,
-					  unsigned long nr)
+static void __init deferred_set_held(unsigned long pfn, unsigned long end_pfn)
 {
-	bitmap_set(map->held, block, nr);
-	atomic_long_add(nr, &map->nr_held);
+	struct mem_section_deferred *deferred;
+	unsigned long next, nr;
+
+	for (; pfn < end_pfn; pfn = next) {
+		next = deferred_piece_end(pfn, end_pfn);
+		nr = (next - pfn) / MAX_ORDER_NR_PAGES;
+		deferred = &deferred_usage(pfn)->deferred;
+		bitmap_clear(deferred->free, deferred_block(pfn), nr);
+		bitmap_set(deferred->held, deferred_block(pfn), nr);
+	}
+}
+
+/* The end of the run of free blocks that begins at @pfn */
+static unsigned long __init deferred_run_end(struct zone *zone, unsigned long pfn)
+{
+	unsigned long end_pfn = zone_end_pfn(zone);
+	struct mem_section_usage *usage;
+	unsigned int block;
+
+	for (; pfn < end_pfn; pfn = SECTION_ALIGN_UP(pfn + 1)) {
+		usage = deferred_usage(pfn);
+		if (!usage || usage->deferred.zone != zone)
+			return pfn;
+		block = find_next_zero_bit(usage->deferred.free, SECTION_BLOCKS,
+					   deferred_block(pfn));
+		if (block < SECTION_BLOCKS)
+			return deferred_block_pfn(pfn, block);
+	}
+	return pfn;
 }
 
 /**
@@ -1647,26 +1443,24 @@ static void __init deferred_init_set_held(struct deferred_map *map, unsigned lon
 unsigned long __init deferred_init_hold(struct zone *zone, unsigned long leave,
 					unsigned long want, deferred_hold_fn fn)
 {
-	struct deferred_map *map = rcu_dereference_raw(zone->deferred_map);
 	unsigned long start, end, skipped, nr = 0;
 	long nr_pages;
 
-	if (!map)
-		return 0;
-	for_each_set_bitrange(start, end, map->unclaimed, map->nr_blocks) {
-		skipped = min(leave, end - start);
-		leave -= skipped;
-		start += skipped;
-		if (nr == want)
+	for (end = zone->zone_start_pfn; nr < want; ) {
+		start = deferred_next_free(zone, end);
+		if (start >= zone_end_pfn(zone))
 			break;
+		end = deferred_run_end(zone, start);
+		skipped = min(leave, (end - start) / MAX_ORDER_NR_PAGES);
+		leave -= skipped;
+		start += skipped * MAX_ORDER_NR_PAGES;
 		if (start == end)
 			continue;
-		end = min(end, start + want - nr);
-		if (!fn(zone, deferred_block_pfn(map, start), end - start))
+		end = min(end, start + (want - nr) * MAX_ORDER_NR_PAGES);
+		if (!fn(zone, start, (end - start) / MAX_ORDER_NR_PAGES))
 			break;
-		bitmap_clear(map->unclaimed, start, end - start);
-		deferred_init_set_held(map, start, end - start);
-		nr += end - start;
+		deferred_set_held(start, end);
+		nr += (end - start) / MAX_ORDER_NR_PAGES;
 	}
 	nr_pages = nr * MAX_ORDER_NR_PAGES;
 	mod_zone_page_state(zone, NR_DEFERRED, -nr_pages);
@@ -1680,13 +1474,13 @@ unsigned long __init deferred_init_hold(struct zone *zone, unsigned long leave,
  * @zone: the zone
  *
  * Context: a holder's setup().
- * Return: the first pfn that the zone's map covers, ULONG_MAX if there is no map.
+ * Return: the first pfn, ULONG_MAX if nothing of the zone is deferred.
  */
 unsigned long __init deferred_init_first_pfn(struct zone *zone)
 {
-	struct deferred_map *map = rcu_dereference_raw(zone->deferred_map);
+	unsigned long first_pfn = max(zone->zone_start_pfn, zone->zone_pgdat->first_deferred_pfn);
 
-	return map ? map->base_pfn : ULONG_MAX;
+	return first_pfn < zone_end_pfn(zone) ? SECTION_ALIGN_UP(first_pfn) : ULONG_MAX;
 }
 
 /**
@@ -1695,119 +1489,107 @@ unsigned long __init deferred_init_first_pfn(struct zone *zone)
  * @pfn: pfn of a block of it, in memory that is reserved and marked NOINIT
  * @nr: number of blocks
  *
- * The memory becomes part of managed_pages. What the zone's map does not cover is
+ * The memory becomes part of managed_pages. If not all of it can be held, it is
  * initialised as memory in use.
  *
  * Context: a holder's setup().
- * Return: does the map cover all of it, so that it can be given back?
+ * Return: is all of it held, so that it can be given back?
  */
 bool __init deferred_init_hold_reserved(struct zone *zone, unsigned long pfn, unsigned long nr)
 {
-	struct deferred_map *map = rcu_dereference_raw(zone->deferred_map);
-	unsigned long end_pfn = pfn + nr * MAX_ORDER_NR_PAGES;
-	unsigned long first_pfn = pfn;
-	unsigned long block;
+	unsigned long end_pfn = pfn + nr * MAX_ORDER_NR_PAGES, at = pfn;
 
 	atomic_long_add(end_pfn - pfn, &zone->managed_pages);
 	totalram_pages_add(end_pfn - pfn);
-	for (; pfn < end_pfn && (!map || pfn < map->base_pfn); pfn += MAX_ORDER_NR_PAGES)
-		deferred_init_block_pages(zone, pfn, DEFERRED_PAGE_USED);
-	if (pfn >= end_pfn)
+	while (at < end_pfn && deferred_section_whole(zone, at))
+		at = deferred_piece_end(at, end_pfn);
+	if (at < end_pfn) {
+		for (; pfn < end_pfn; pfn += MAX_ORDER_NR_PAGES)
+			deferred_init_block_pages(zone, pfn, DEFERRED_PAGE_USED);
 		return false;
-	block = deferred_pfn_block(map, pfn);
-	nr = (end_pfn - pfn) / MAX_ORDER_NR_PAGES;
-	bitmap_set(map->pending, block, nr);
-	deferred_init_set_held(map, block, nr);
-	if (atomic_long_fetch_add(nr, &map->remaining) == 0)
-		atomic_inc(&deferred_maps_left);
+	}
+	deferred_set_pending(zone, pfn, end_pfn, false);
+	deferred_set_held(pfn, end_pfn);
+	atomic_long_add(nr, &deferred_left);
 	deferred_nr_pages += end_pfn - pfn;
-	return pfn == first_pfn;
+	return true;
+}
+
+/* Claim a held block, also from who marks it for crash dumps and gives it back at once. */
+static void deferred_claim_held(unsigned long pfn)
+{
+	while (!test_and_clear_bit(deferred_block(pfn), deferred_usage(pfn)->deferred.held))
+		cpu_relax();
 }
 
 /**
  * deferred_init_held_begin - start to initialise held blocks
- * @zone: the zone
  * @pfn: pfn of the first
  * @nr: number of blocks
  *
  * The caller has made sure that nobody else does, and calls deferred_init_held_end()
- * when all struct pages can be read. Meanwhile no crash kernel is prepared for.
+ * when all struct pages can be read. Blocks that deferred_init_hold_reserved() did
+ * not hold are initialised already.
  *
  * Context: process context, may sleep.
  */
-void deferred_init_held_begin(struct zone *zone, unsigned long pfn, unsigned long nr)
+void deferred_init_held_begin(unsigned long pfn, unsigned long nr)
 {
-	down_read(&deferred_maps_rwsem);
 	accept_memory(PFN_PHYS(pfn), nr * MAX_ORDER_NR_PAGES * PAGE_SIZE);
-	for (; nr; nr--, pfn += MAX_ORDER_NR_PAGES)
+	for (; nr; nr--, pfn += MAX_ORDER_NR_PAGES) {
+		if (deferred_init_pending(pfn))
+			deferred_claim_held(pfn);
 		deferred_init_block_memmap(pfn);
+	}
 }
 
 /**
  * deferred_init_held_end - held blocks are initialised
- * @zone: the zone
  * @pfn: pfn of the first
  * @nr: number of blocks
  * @item: DEFERRED_INIT_DEMAND or DEFERRED_INIT_BACKGROUND, to count them
  *
  * Context: process context.
  */
-void deferred_init_held_end(struct zone *zone, unsigned long pfn, unsigned long nr,
-			    enum vm_event_item item)
+void deferred_init_held_end(unsigned long pfn, unsigned long nr, enum vm_event_item item)
 {
-	struct deferred_map *map;
+	struct mem_section_usage *usage;
 	unsigned long done = 0;
 
-	/* Held ones keep the map; the last may end it. */
-	scoped_guard(rcu) {
-		map = zone_deferred_map(zone);
-		for (; map && nr; nr--, pfn += MAX_ORDER_NR_PAGES) {
-			unsigned long block = deferred_pfn_block(map, pfn);
-
-			if (pfn < map->base_pfn)
-				continue;
-			scoped_guard(raw_spinlock_irqsave, &map->held_lock)
-				__clear_bit(block, map->held);
-			/* Pairs with test_bit_acquire() in deferred_map_pending(). */
-			clear_bit_unlock(block, map->pending);
-			done++;
-		}
-		if (done) {
-			atomic_long_sub(done, &map->nr_held);
-			count_vm_events(item, done * MAX_ORDER_NR_PAGES);
-			deferred_init_count_done(map, done);
-		}
+	for (; nr; nr--, pfn += MAX_ORDER_NR_PAGES) {
+		usage = deferred_usage(pfn);
+		if (!usage || !deferred_usage_pending(usage, pfn))
+			continue;
+		deferred_set_valid(usage, pfn);
+		deferred_block_done(usage, pfn);
+		done++;
 	}
-	up_read(&deferred_maps_rwsem);
+	if (!done)
+		return;
+	count_vm_events(item, done * MAX_ORDER_NR_PAGES);
+	deferred_init_count_done(done);
 }
 
 /**
  * deferred_init_release - make held blocks free memory
  * @zone: the zone
  * @pfn: pfn of the first
- * @nr: number of blocks, all of which the zone's map covers
+ * @nr: number of blocks, all of which are held
  *
- * Context: any.
+ * Context: process context, interrupts may be off.
  */
 void deferred_init_release(struct zone *zone, unsigned long pfn, unsigned long nr)
 {
 	long nr_pages = nr * MAX_ORDER_NR_PAGES;
-	struct deferred_map *map;
-	unsigned long block;
 
-	guard(rcu)();
-	map = zone_deferred_map(zone);
-	block = deferred_pfn_block(map, pfn);
 	/* Whoever claims one takes it off these counts. */
 	mod_zone_page_state(zone, NR_DEFERRED, nr_pages);
 	mod_zone_page_state(zone, NR_FREE_PAGES, nr_pages);
 	mod_zone_page_state(zone, NR_FREE_PAGES_BLOCKS, nr_pages);
-	atomic_long_sub(nr, &map->nr_held);
-	/* Who marks a held block for crash dumps is done with it before it is free. */
-	scoped_guard(raw_spinlock_irqsave, &map->held_lock)
-		bitmap_clear(map->held, block, nr);
-	for (; nr; nr--, block++)
-		set_bit(block, map->unclaimed);
+	for (; nr; nr--, pfn += MAX_ORDER_NR_PAGES) {
+		deferred_claim_held(pfn);
+		set_bit(deferred_block(pfn), deferred_usage(pfn)->deferred.free);
+	}
 }
 
 /**
@@ -1823,10 +1605,9 @@ void deferred_init_release(struct zone *zone, unsigned long pfn, unsigned long n
  */
 void __init deferred_init_setup(void)
 {
-	struct deferred_map *map, *last = NULL;
 	struct deferred_range *range;
 	struct zone *zone;
-	unsigned long pfn;
+	unsigned long pfn, next;
 	int nid;
 
 	if (!deferred_init_wanted()) {
@@ -1842,29 +1623,17 @@ void __init deferred_init_setup(void)
 	 */
 	static_branch_disable(&deferred_pages);
 
-	for_each_populated_zone(zone) {
-		if (zone_end_pfn(zone) <= zone->zone_pgdat->first_deferred_pfn)
-			continue;
-		map = deferred_init_alloc_map(zone);
-		if (!map)
-			continue;
-		rcu_assign_pointer(zone->deferred_map, map);
-		if (last)
-			last->next = map;
-		else
-			rcu_assign_pointer(deferred_maps, map);
-		last = map;
-	}
-
 	for_each_populated_zone(zone)
-		deferred_init_zone_parts(zone, deferred_init_write_part);
+		deferred_init_each(zone, deferred_init_write_part, NULL);
 	for_each_populated_zone(zone)
-		deferred_init_zone_parts(zone, deferred_init_free_part);
-	for (map = rcu_dereference_raw(deferred_maps); map; map = map->next)
-		deferred_init_fill_map(map);
+		deferred_init_each(zone, deferred_init_free_part, NULL);
+	for_each_populated_zone(zone)
+		deferred_init_each(zone, NULL, deferred_init_fill);
 	for (range = deferred_ranges; range < deferred_ranges + deferred_nr_ranges; range++) {
-		for (pfn = range->start_pfn; pfn < range->end_pfn; pfn += MAX_ORDER_NR_PAGES)
-			deferred_init_fill_reserved(pfn);
+		for (pfn = range->start_pfn; pfn < range->end_pfn; pfn = next) {
+			next = deferred_piece_end(pfn, range->end_pfn);
+			deferred_init_fill_reserved(pfn, next);
+		}
 	}
 	if (deferred_holder)
 		deferred_holder->setup();
@@ -1873,12 +1642,10 @@ void __init deferred_init_setup(void)
 	if (deferred_reserved)
 		deferred_init_reserved_used();
 
-	if (deferred_nr_pages) {
+	if (deferred_nr_pages)
 		static_branch_enable(&deferred_init_key);
-	} else {
+	else
 		deferred_init_reserved_rest();
-		deferred_init_free_maps();
-	}
 }
 
 /* A workqueue whose workers have the lowest priority. */
@@ -1914,15 +1681,14 @@ bool __init deferred_init_late(void)
 
 	if (deferred_init_mode == DEFERRED_MODE_BACKGROUND) {
 		deferred_init_wq = deferred_init_alloc_wq();
-		if (!deferred_init_wq || deferred_init_start_threads(deferred_init_wq))
+		if (!deferred_init_wq || deferred_init_start_helpers(deferred_init_wq))
 			pr_warn("no threads: struct pages are initialised on demand\n");
 	}
 	deferred_init_task = kthread_run(deferred_init_main, NULL, "deferred_init");
 	if (IS_ERR(deferred_init_task))
 		pr_warn("no thread: the map cannot be completed\n");
 	/* Small machines may have used up all of it by now. */
-	if (atomic_dec_and_test(&deferred_maps_left))
-		deferred_init_request(DEFERRED_REQUEST_FINISH);
+	deferred_init_count_done(1);
 	return true;
 }
 

@@ -8,6 +8,7 @@
 #include <linux/deferred_init.h>
 #include <linux/gfp_types.h>
 #include <linux/init.h>
+#include <linux/jump_label.h>
 #include <linux/mmzone.h>
 #include <linux/vmstat.h>
 
@@ -44,6 +45,9 @@ typedef bool (*deferred_hold_fn)(struct zone *zone, unsigned long pfn, unsigned 
 
 #ifdef CONFIG_DEFERRED_INIT_ON_DEMAND
 
+/* True while blocks of the memory map may be left to initialise. */
+DECLARE_STATIC_KEY_FALSE(deferred_init_key);
+
 /* At most this many tables are zeroed on demand. */
 #define DEFERRED_ZERO_TABLES	8
 
@@ -70,9 +74,8 @@ unsigned long __init deferred_init_hold(struct zone *zone, unsigned long leave,
 unsigned long __init deferred_init_first_pfn(struct zone *zone);
 bool __init deferred_init_hold_reserved(struct zone *zone, unsigned long pfn,
 					unsigned long nr);
-void deferred_init_held_begin(struct zone *zone, unsigned long pfn, unsigned long nr);
-void deferred_init_held_end(struct zone *zone, unsigned long pfn, unsigned long nr,
-			    enum vm_event_item item);
+void deferred_init_held_begin(unsigned long pfn, unsigned long nr);
+void deferred_init_held_end(unsigned long pfn, unsigned long nr, enum vm_event_item item);
 void deferred_init_release(struct zone *zone, unsigned long pfn, unsigned long nr);
 bool deferred_init_threads_wanted(void);
 
@@ -81,8 +84,9 @@ void __deferred_init_reserve(struct zone *zone, unsigned int order,
 bool __deferred_init_grow(struct zone *zone, unsigned int alloc_flags);
 bool __deferred_init_wait(gfp_t gfp_mask, const struct alloc_context *ac);
 void deferred_init_range(unsigned long start_pfn, unsigned long nr_pages);
+bool __deferred_init_reserved(unsigned long pfn);
 bool __deferred_init_zone_pending(struct zone *zone, unsigned long pfn);
-bool deferred_init_zone_held(struct zone *zone, unsigned long pfn);
+bool deferred_init_claimable(unsigned long pfn);
 
 /**
  * deferred_init_run - how many struct pages to write in one go
@@ -100,6 +104,20 @@ static inline unsigned long deferred_init_run(struct zone *zone, unsigned long p
 	    zone_is_zone_device(zone))
 		return 1;
 	return pageblock_nr_pages;
+}
+
+/**
+ * deferred_init_reserved - initialise the struct page of reserved memory
+ * @pfn: any pfn, whose struct page is pending
+ *
+ * Memory in use must not look as if it were not there.
+ *
+ * Context: any; nothing is done in NMI.
+ * Return: true if the struct page can be read now.
+ */
+static inline bool deferred_init_reserved(unsigned long pfn)
+{
+	return static_branch_unlikely(&deferred_init_key) && __deferred_init_reserved(pfn);
 }
 
 /**
@@ -261,13 +279,18 @@ static inline void deferred_init_reserve(struct zone *zone, unsigned int order,
 {
 }
 
+static inline bool deferred_init_reserved(unsigned long pfn)
+{
+	return false;
+}
+
 static inline bool deferred_init_zone_pending(struct zone *zone,
 					      unsigned long pfn)
 {
 	return false;
 }
 
-static inline bool deferred_init_zone_held(struct zone *zone, unsigned long pfn)
+static inline bool deferred_init_claimable(unsigned long pfn)
 {
 	return false;
 }

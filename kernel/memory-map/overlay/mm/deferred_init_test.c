@@ -1,144 +1,108 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * KUnit tests of the block states of the memory map on demand, of the end of its
- * maps, and of what deferred_init= takes. Part of deferred_init.c, whose static
- * functions they call on maps of their own, so that no struct page is touched; all
- * but deferred_maps, which completes the machine's own.
+ * KUnit tests of the block states of the memory map on demand, of its completion,
+ * and of what deferred_init= takes. Part of deferred_init.c, whose static functions
+ * they call on state of their own, so that no struct page is touched; all but
+ * deferred_init_complete, which completes the machine's own.
  */
 #include <kunit/test.h>
-#include <linux/delay.h>
 
-#define TEST_BLOCKS	1000UL
-#define TEST_BASE_PFN	(16UL * MAX_ORDER_NR_PAGES)
-
-static struct deferred_map *test_map(struct kunit *test)
+static struct mem_section_usage *test_usage(struct kunit *test)
 {
-	size_t bytes = BITS_TO_LONGS(TEST_BLOCKS) * sizeof(long);
-	struct deferred_map *map = kunit_kzalloc(test, sizeof(*map), GFP_KERNEL);
+	struct mem_section_usage *usage = kunit_kzalloc(test, sizeof(*usage), GFP_KERNEL);
 
-	KUNIT_ASSERT_NOT_NULL(test, map);
-	map->base_pfn = TEST_BASE_PFN;
-	map->nr_blocks = TEST_BLOCKS;
-	map->unclaimed = kunit_kzalloc(test, bytes, GFP_KERNEL);
-	map->pending = kunit_kzalloc(test, bytes, GFP_KERNEL);
-	map->reserved = kunit_kzalloc(test, bytes, GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, map->unclaimed);
-	KUNIT_ASSERT_NOT_NULL(test, map->pending);
-	KUNIT_ASSERT_NOT_NULL(test, map->reserved);
-	return map;
+	KUNIT_ASSERT_NOT_NULL(test, usage);
+	return usage;
 }
 
-static void deferred_test_set(struct deferred_map *map, unsigned long first,
-			      unsigned long nr)
+static void deferred_claim_test(struct kunit *test)
 {
-	bitmap_set(map->unclaimed, first, nr);
-	bitmap_set(map->pending, first, nr);
-}
+	struct mem_section_deferred *deferred = &test_usage(test)->deferred;
 
-static void deferred_claim_next_test(struct kunit *test)
-{
-	struct deferred_map *map = test_map(test);
-
-	deferred_test_set(map, 3, 2);
-	deferred_test_set(map, 999, 1);
-
-	KUNIT_EXPECT_EQ(test, deferred_claim_next(map), 3);
-	KUNIT_EXPECT_EQ(test, deferred_claim_next(map), 4);
-	KUNIT_EXPECT_EQ(test, deferred_claim_next(map), 999);
-	KUNIT_EXPECT_EQ(test, deferred_claim_next(map), TEST_BLOCKS);
-	KUNIT_EXPECT_EQ(test, deferred_claim_next(map), TEST_BLOCKS);
-	/* A claim alone makes no struct page readable. */
-	KUNIT_EXPECT_EQ(test, bitmap_weight(map->pending, TEST_BLOCKS), 3);
-}
-
-static void deferred_claim_bounds_test(struct kunit *test)
-{
-	struct deferred_map *map = test_map(test);
-
-	deferred_test_set(map, 10, 20);
-
-	KUNIT_EXPECT_EQ(test, deferred_claim(map, 0, 10), 10);
-	KUNIT_EXPECT_TRUE(test, test_bit(10, map->unclaimed));
-	KUNIT_EXPECT_EQ(test, deferred_claim(map, 15, 16), 15);
-	KUNIT_EXPECT_EQ(test, deferred_claim(map, 15, 16), 16);
+	bitmap_fill(deferred->free, SECTION_BLOCKS);
+	KUNIT_EXPECT_EQ(test, deferred_claim(deferred, 0, 0), 0);
+	KUNIT_EXPECT_TRUE(test, test_bit(0, deferred->free));
+	KUNIT_EXPECT_EQ(test, deferred_claim(deferred, SECTION_BLOCKS - 1, SECTION_BLOCKS),
+			SECTION_BLOCKS - 1);
+	KUNIT_EXPECT_EQ(test, deferred_claim(deferred, SECTION_BLOCKS - 1, SECTION_BLOCKS),
+			SECTION_BLOCKS);
 	/* Claims out of order do not hide what lies below them. */
-	KUNIT_EXPECT_EQ(test, deferred_claim_next(map), 10);
+	for (int i = 0; i < SECTION_BLOCKS - 1; i++)
+		KUNIT_EXPECT_EQ(test, deferred_claim(deferred, 0, SECTION_BLOCKS), i);
+	KUNIT_EXPECT_EQ(test, deferred_claim(deferred, 0, SECTION_BLOCKS), SECTION_BLOCKS);
+	/* One that was given back is found again. */
+	set_bit(0, deferred->free);
+	KUNIT_EXPECT_EQ(test, deferred_claim(deferred, 0, SECTION_BLOCKS), 0);
 }
 
-static void deferred_claim_given_back_test(struct kunit *test)
+static void deferred_valid_test(struct kunit *test)
 {
-	struct deferred_map *map = test_map(test);
+	struct mem_section_usage *usage = test_usage(test);
+	unsigned long pfn = PAGES_PER_SECTION, last = pfn + MAX_ORDER_NR_PAGES - 1;
+	unsigned long nr = MAX_ORDER_NR_PAGES / PAGES_PER_SUBSECTION;
 
-	deferred_test_set(map, 3, 2);
-	deferred_test_set(map, 9, 1);
-	atomic_long_set(&map->remaining, 3);
-
-	clear_bit(4, map->unclaimed);
-	KUNIT_EXPECT_EQ(test, deferred_claim_next(map), 3);
-	KUNIT_EXPECT_EQ(test, deferred_claim_next(map), 9);
-	set_bit(4, map->unclaimed);
-	KUNIT_EXPECT_EQ(test, deferred_claim_next(map), 4);
-	/* Claimed blocks that are not in the free lists yet end the search, too. */
-	KUNIT_EXPECT_EQ(test, deferred_claim_next(map), TEST_BLOCKS);
+	KUNIT_EXPECT_TRUE(test, deferred_usage_pending(usage, pfn));
+	KUNIT_EXPECT_TRUE(test, deferred_usage_pending(usage, last));
+	deferred_set_valid(usage, pfn);
+	KUNIT_EXPECT_FALSE(test, deferred_usage_pending(usage, pfn));
+	KUNIT_EXPECT_FALSE(test, deferred_usage_pending(usage, last));
+	/* Nothing beside it */
+	KUNIT_EXPECT_EQ(test, bitmap_weight(usage->subsection_map, SUBSECTIONS_PER_SECTION), nr);
 }
 
-static void deferred_pending_test(struct kunit *test)
+static void deferred_done_test(struct kunit *test)
 {
-	struct deferred_map *map = test_map(test);
-	unsigned long pfn = TEST_BASE_PFN + 7 * MAX_ORDER_NR_PAGES;
-	unsigned long end_pfn = TEST_BASE_PFN + TEST_BLOCKS * MAX_ORDER_NR_PAGES;
+	struct mem_section_usage *usage = test_usage(test);
+	struct mem_section *ms = __pfn_to_section(0);
+	struct zone zone;
 
-	deferred_test_set(map, 7, 1);
-	deferred_test_set(map, TEST_BLOCKS - 1, 1);
-
-	KUNIT_EXPECT_FALSE(test, deferred_map_pending(NULL, pfn));
-	KUNIT_EXPECT_FALSE(test, deferred_map_pending(map, 0));
-	KUNIT_EXPECT_FALSE(test, deferred_map_pending(map, TEST_BASE_PFN - 1));
-	KUNIT_EXPECT_FALSE(test, deferred_map_pending(map, pfn - 1));
-	KUNIT_EXPECT_TRUE(test, deferred_map_pending(map, pfn));
-	KUNIT_EXPECT_TRUE(test, deferred_map_pending(map, pfn + MAX_ORDER_NR_PAGES - 1));
-	KUNIT_EXPECT_FALSE(test, deferred_map_pending(map, pfn + MAX_ORDER_NR_PAGES));
-	KUNIT_EXPECT_TRUE(test, deferred_map_pending(map, end_pfn - 1));
-	KUNIT_EXPECT_FALSE(test, deferred_map_pending(map, end_pfn));
-	KUNIT_EXPECT_FALSE(test, deferred_map_pending(map, ULONG_MAX));
+	/* Section 0 is never deferred, so that nothing becomes of its mark. */
+	if (!early_section(ms))
+		kunit_skip(test, "section 0 is not of boot");
+	usage->deferred.zone = &zone;
+	atomic_set(&usage->deferred.nr_left, 2);
+	bitmap_set(usage->deferred.left, 0, min(2UL, SECTION_BLOCKS));
+	deferred_block_done(usage, 0);
+	KUNIT_EXPECT_PTR_EQ(test, usage->deferred.zone, &zone);
+	KUNIT_EXPECT_FALSE(test, test_bit(0, usage->deferred.left));
+	deferred_block_done(usage, (SECTION_BLOCKS - 1) * MAX_ORDER_NR_PAGES);
+	KUNIT_EXPECT_NULL(test, usage->deferred.zone);
 }
 
-static void deferred_state_test(struct kunit *test)
+static void deferred_pfn_test(struct kunit *test)
 {
-	struct deferred_map *map = test_map(test);
-	unsigned long pfn = TEST_BASE_PFN + 7 * MAX_ORDER_NR_PAGES;
-	unsigned long end_pfn = pfn + MAX_ORDER_NR_PAGES;
+	unsigned long first = 16 * PAGES_PER_SECTION, next = first + PAGES_PER_SECTION;
 
-	deferred_test_set(map, 7, 1);
-	KUNIT_EXPECT_EQ(test, deferred_map_state(map, pfn, end_pfn), DEFERRED_RANGE_PENDING);
-	KUNIT_EXPECT_EQ(test, deferred_map_state(map, end_pfn - 1, ULONG_MAX),
-			DEFERRED_RANGE_PENDING);
-	KUNIT_EXPECT_EQ(test, deferred_map_state(map, 0, pfn), DEFERRED_RANGE_DONE);
-	KUNIT_EXPECT_EQ(test, deferred_map_state(map, end_pfn, ULONG_MAX), DEFERRED_RANGE_DONE);
-
-	/* As deferred_init_block() goes on: claimed, readable, and in the free lists. */
-	clear_bit(7, map->unclaimed);
-	KUNIT_EXPECT_EQ(test, deferred_map_state(map, pfn, end_pfn), DEFERRED_RANGE_PENDING);
-	atomic_inc(&map->busy);
-	clear_bit(7, map->pending);
-	KUNIT_EXPECT_EQ(test, deferred_map_state(map, pfn, end_pfn), DEFERRED_RANGE_BUSY);
-	KUNIT_EXPECT_EQ(test, deferred_map_state(map, 0, TEST_BASE_PFN), DEFERRED_RANGE_DONE);
-	atomic_dec(&map->busy);
-	KUNIT_EXPECT_EQ(test, deferred_map_state(map, pfn, end_pfn), DEFERRED_RANGE_DONE);
+	KUNIT_EXPECT_EQ(test, deferred_block(first), 0);
+	KUNIT_EXPECT_EQ(test, deferred_block(next - 1), SECTION_BLOCKS - 1);
+	KUNIT_EXPECT_EQ(test, deferred_block_pfn(next - 1, 0), first);
+	KUNIT_EXPECT_EQ(test, deferred_block_pfn(first, SECTION_BLOCKS - 1),
+			next - MAX_ORDER_NR_PAGES);
+	KUNIT_EXPECT_EQ(test, deferred_piece_end(first, next + 1), next);
+	KUNIT_EXPECT_EQ(test, deferred_piece_end(next - 1, next + 1), next);
+	KUNIT_EXPECT_EQ(test, deferred_piece_end(first, first + 1), first + 1);
+	KUNIT_EXPECT_FALSE(test, deferred_init_pending(ULONG_MAX));
+	KUNIT_EXPECT_FALSE(test, deferred_init_pending(1UL << MAX_PHYSMEM_BITS >> PAGE_SHIFT));
 }
 
 struct claim_test_thread {
-	struct deferred_map	*map;
-	unsigned long		claimed;
-	struct completion	done;
+	struct mem_section_deferred	*sections;
+	unsigned long			claimed;
+	struct completion		done;
 };
+
+#define TEST_SECTIONS	64
 
 static int claim_test_thread(void *data)
 {
 	struct claim_test_thread *thread = data;
+	struct mem_section_deferred *deferred = thread->sections;
 
-	while (deferred_claim_next(thread->map) < TEST_BLOCKS) {
-		thread->claimed++;
+	while (deferred < thread->sections + TEST_SECTIONS) {
+		if (deferred_claim(deferred, 0, SECTION_BLOCKS) < SECTION_BLOCKS)
+			thread->claimed++;
+		else
+			deferred++;
 		cond_resched();
 	}
 	complete(&thread->done);
@@ -147,18 +111,21 @@ static int claim_test_thread(void *data)
 
 static void deferred_claim_race_test(struct kunit *test)
 {
-	struct deferred_map *map = test_map(test);
+	struct mem_section_deferred *sections;
 	struct claim_test_thread *threads;
 	struct task_struct *task;
 	unsigned long total = 0;
 	int i;
 
+	sections = kunit_kcalloc(test, TEST_SECTIONS, sizeof(*sections), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, sections);
 	threads = kunit_kcalloc(test, 4, sizeof(*threads), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, threads);
-	deferred_test_set(map, 0, TEST_BLOCKS);
+	for (i = 0; i < TEST_SECTIONS; i++)
+		bitmap_fill(sections[i].free, SECTION_BLOCKS);
 
 	for (i = 0; i < 4; i++) {
-		threads[i].map = map;
+		threads[i].sections = sections;
 		init_completion(&threads[i].done);
 		task = kthread_run(claim_test_thread, &threads[i], "deferred_test/%d", i);
 		if (IS_ERR(task))
@@ -168,16 +135,14 @@ static void deferred_claim_race_test(struct kunit *test)
 		wait_for_completion(&threads[i].done);
 		total += threads[i].claimed;
 	}
-	KUNIT_EXPECT_EQ(test, total, TEST_BLOCKS);
-	KUNIT_EXPECT_TRUE(test, bitmap_empty(map->unclaimed, TEST_BLOCKS));
+	KUNIT_EXPECT_EQ(test, total, TEST_SECTIONS * SECTION_BLOCKS);
 }
 
 static struct kunit_case deferred_init_test_cases[] = {
-	KUNIT_CASE(deferred_claim_next_test),
-	KUNIT_CASE(deferred_claim_bounds_test),
-	KUNIT_CASE(deferred_claim_given_back_test),
-	KUNIT_CASE(deferred_pending_test),
-	KUNIT_CASE(deferred_state_test),
+	KUNIT_CASE(deferred_claim_test),
+	KUNIT_CASE(deferred_valid_test),
+	KUNIT_CASE(deferred_done_test),
+	KUNIT_CASE(deferred_pfn_test),
 	KUNIT_CASE(deferred_claim_race_test),
 	{}
 };
@@ -187,79 +152,42 @@ static struct kunit_suite deferred_init_test_suite = {
 	.test_cases = deferred_init_test_cases,
 };
 
-/* How long who reads a map stays with it. */
-#define TEST_READ_MS	2
-
-struct deferred_test_reader {
-	struct work_struct	work;
-	struct zone		*zone;
-	unsigned long		reads;
-};
-
-static bool deferred_test_read_map(struct zone *zone)
-{
-	struct deferred_map *map;
-
-	guard(rcu)();
-	map = rcu_dereference(zone->deferred_map);
-	if (!map)
-		return false;
-	mdelay(TEST_READ_MS);
-	/* KASAN tells if it was freed meanwhile. */
-	READ_ONCE(*READ_ONCE(map->pending));
-	return true;
-}
-
-static void deferred_test_read(struct work_struct *work)
-{
-	struct deferred_test_reader *reader =
-		container_of(work, struct deferred_test_reader, work);
-
-	while (deferred_test_read_map(reader->zone)) {
-		reader->reads++;
-		cond_resched();
-	}
-}
-
 /*
- * The maps are freed once nobody reads them any more. That is once only, and not
- * while the kernel boots: a test that is to be run again must not be skipped.
+ * Nothing is missing, and nobody looks for it, once all is initialised. That is once
+ * only, and not while the kernel boots: a test that is to be run again must not be
+ * skipped.
  */
-static void deferred_free_maps_test(struct kunit *test)
+static void deferred_complete_test(struct kunit *test)
 {
-	struct deferred_test_reader reader = { };
-	struct deferred_map *map;
+	struct zone *zone;
+	unsigned long nr;
 
 	if (system_state != SYSTEM_RUNNING)
 		return;
-	scoped_guard(rwsem_read, &deferred_maps_rwsem) {
-		map = deferred_first_map();
-		if (map)
-			reader.zone = map->zone;
-	}
-	KUNIT_ASSERT_NOT_NULL_MSG(test, map, "all is initialised");
-
-	INIT_WORK_ONSTACK(&reader.work, deferred_test_read);
-	queue_work(system_dfl_wq, &reader.work);
+	KUNIT_ASSERT_TRUE_MSG(test, static_key_enabled(&deferred_init_key),
+			      "all is initialised");
 	KUNIT_EXPECT_EQ(test, deferred_init_complete(), 0);
-	flush_work(&reader.work);
-	destroy_work_on_stack(&reader.work);
-	KUNIT_EXPECT_GT(test, reader.reads, 0);
-	KUNIT_EXPECT_NULL(test, rcu_access_pointer(reader.zone->deferred_map));
+	KUNIT_EXPECT_FALSE(test, static_key_enabled(&deferred_init_key));
+	for_each_populated_zone(zone)
+		KUNIT_EXPECT_EQ(test, zone_page_state(zone, NR_DEFERRED), 0);
+	for_each_present_section_nr(0, nr) {
+		KUNIT_ASSERT_NULL(test, deferred_usage(section_nr_to_pfn(nr)));
+		KUNIT_ASSERT_TRUE(test, early_section(__nr_to_section(nr)));
+	}
 }
 
 /* A suite of its own, to be run again by itself. */
-static struct kunit_case deferred_maps_test_cases[] = {
-	KUNIT_CASE(deferred_free_maps_test),
+static struct kunit_case deferred_complete_test_cases[] = {
+	KUNIT_CASE(deferred_complete_test),
 	{}
 };
 
-static struct kunit_suite deferred_maps_test_suite = {
-	.name = "deferred_maps",
-	.test_cases = deferred_maps_test_cases,
+static struct kunit_suite deferred_complete_test_suite = {
+	.name = "deferred_init_complete",
+	.test_cases = deferred_complete_test_cases,
 };
 
-kunit_test_suites(&deferred_init_test_suite, &deferred_maps_test_suite);
+kunit_test_suites(&deferred_init_test_suite, &deferred_complete_test_suite);
 
 static void __init deferred_init_mode_test(struct kunit *test)
 {
