@@ -23,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "files.h"
 #include "guest.h"
 
 enum { MOST = 1 << 16 };
@@ -35,10 +36,8 @@ static void *hog(void *cpu)
 
 	CPU_ZERO(&set);
 	CPU_SET((size_t)cpu, &set);
-	if (sched_setaffinity(0, sizeof(set), &set)) {
-		perror("sched_setaffinity");
-		exit(1);
-	}
+	if (sched_setaffinity(0, sizeof(set), &set))
+		fail("sched_setaffinity");
 	for (;;)
 		counter();
 	return NULL;
@@ -59,19 +58,6 @@ static int shorter(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-static long deferred(void)
-{
-	char line[128];
-	long kb = 0;
-	FILE *file = fopen("/proc/meminfo", "r");
-
-	while (file && fgets(line, sizeof(line), file))
-		sscanf(line, "Deferred: %ld", &kb);
-	if (file)
-		fclose(file);
-	return kb;
-}
-
 int main(int argc, char **argv)
 {
 	long ms = argc == 2 ? atol(argv[1]) : 0, begin, start;
@@ -85,24 +71,21 @@ int main(int argc, char **argv)
 	for (size_t cpu = 0; cpu < cpus; cpu++) {
 		pthread_t thread;
 
-		if (pthread_create(&thread, NULL, hog, (void *)cpu)) {
-			fprintf(stderr, "grace: no thread\n");
-			return 1;
-		}
+		if (pthread_create(&thread, NULL, hog, (void *)cpu))
+			fail("pthread_create");
 	}
 	begin = now_us();
 	while (count < MOST && now_us() - begin < ms * 1000) {
 		start = now_us();
-		if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0)) {
-			perror("membarrier");
-			return 1;
-		}
+		if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0))
+			fail("membarrier");
 		lengths[count++] = now_us() - start;
 	}
 	qsort(lengths, (size_t)count, sizeof(*lengths), shorter);
 	printf(RESULT "grace.count=%d\n", count);
 	printf(RESULT "grace.median=%ld\n", lengths[count / 2]);
 	printf(RESULT "grace.worst=%ld\n", lengths[count - 1]);
-	printf(RESULT "grace.deferred=%ld\n", deferred());
+	printf(RESULT "grace.deferred=%ld\n",
+	       number("/proc/meminfo", "Deferred:"));
 	return 0;
 }

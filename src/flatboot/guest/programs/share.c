@@ -10,37 +10,22 @@
  * Results:
  *	share.turns	of the loop
  *	share.ticks	of the raw counter that they took
- *	share.worst	ticks of the longest turn: the longest time without the
- *CPU share.deferred	kB of memory deferred afterwards
+ *	share.worst	ticks of the longest turn, without the CPU
+ *	share.deferred	kB of memory deferred afterwards
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
+#include "files.h"
 #include "guest.h"
 
 /* The ticks of @ms milliseconds. */
 static uint64_t ticks_of(long ms)
 {
-	struct timespec nap = { .tv_nsec = 10000000 };
 	uint64_t start = counter();
 
-	nanosleep(&nap, NULL);
+	nap(10);
 	return (counter() - start) / 10 * (uint64_t)ms;
-}
-
-static long deferred(void)
-{
-	char line[128];
-	long kb = 0;
-	FILE *file = fopen("/proc/meminfo", "r");
-
-	while (file && fgets(line, sizeof(line), file))
-		sscanf(line, "Deferred: %ld", &kb);
-	if (file)
-		fclose(file);
-	return kb;
 }
 
 int main(int argc, char **argv)
@@ -65,6 +50,7 @@ int main(int argc, char **argv)
 	printf(RESULT "share.turns=%lu\n", turns);
 	printf(RESULT "share.ticks=%llu\n", (unsigned long long)(now - start));
 	printf(RESULT "share.worst=%llu\n", (unsigned long long)worst);
-	printf(RESULT "share.deferred=%ld\n", deferred());
+	printf(RESULT "share.deferred=%ld\n",
+	       number("/proc/meminfo", "Deferred:"));
 	return 0;
 }
