@@ -16,10 +16,10 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
-from flatboot.common import disk, host, processes, progress, rows, screen, typed
+from flatboot.common import disk, host, progress, rows, screen, typed
 from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.common.git import git
-from flatboot.kernel import bases, groups, layer
+from flatboot.kernel import bases, groups
 
 _FOLDER = Path("tests") / "mutants"
 _OUTCOME = Path("bench") / "mutants.json"
@@ -158,12 +158,7 @@ def _copy(root: Path, copy: Path) -> None:
 
 
 def _apply(patch: Path, checkout: Path) -> None:
-    """Make the mistake in the overlay of a group of *checkout*, or by a hook that comes last."""
-    touched = layer.touched(patch.read_text())
-    for overlay in checkout.glob("kernel/*/overlay"):
-        if all((overlay / name).is_file() for name in touched):
-            processes.run(["patch", "-p1", "-F0", "-i", patch], what=f"{patch.name}", cwd=overlay)
-            return
+    """Make the mistake by a hook that comes last."""
     hooks = checkout / "kernel" / groups.names()[-1] / "hooks" / bases.default()
     shutil.copy2(patch, hooks)
     series = hooks / "series"

@@ -128,9 +128,9 @@ def touched(patch: str) -> list[str]:
 
 
 def make(tree: Path, patches: Sequence[Path], files: dict[str, File]) -> Layer:
-    """Return the layer of *patches*, applied in order to *tree*, and of the overlay's *files*.
+    """Return the layer of *patches*, applied in order to *tree* with the overlay's *files*.
 
-    *tree* is only read.
+    *tree* is only read. A patch may change an overlay file of an earlier group.
 
     Raises:
         DoesNotApply: a patch does not apply (which one, which file, which hunk).
@@ -146,7 +146,9 @@ def make(tree: Path, patches: Sequence[Path], files: dict[str, File]) -> Layer:
         scratch = Path(folder)
         names = sorted({name for patch in patches for name in touched(patch.read_text())})
         for name in names:
-            if (tree / name).is_file():
+            if name in files:
+                files[name].write(scratch / name)
+            elif (tree / name).is_file():
                 (scratch / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(tree / name, scratch / name)
         for patch in patches:
@@ -155,7 +157,7 @@ def make(tree: Path, patches: Sequence[Path], files: dict[str, File]) -> Layer:
         changed = {
             name: File.read(scratch / name) if (scratch / name).exists() else None for name in names
         }
-    return Layer({**changed, **files})
+    return Layer({**files, **changed})
 
 
 def apply(patch: Path, folder: Path, *options: str) -> None:

@@ -88,9 +88,10 @@ def make_tree(source: Source, folder: Path) -> int:
 def refresh(folder: Path) -> list[Path]:
     """Write the commits of the git tree *folder* since its tag ``base`` back to hooks and overlay.
 
-    A file that the base does not have goes to the overlay, whole, as the last commit leaves it; a
-    change of a file of the base goes to the hook patch of its commit. A commit without a "Topic:"
-    line may change nothing but overlay files of earlier topics: those simply take it in.
+    A file that the base does not have goes to the overlay, whole, as the last commit of its group
+    leaves it; a change of a file of the base, or of an earlier group, goes to the hook patch of its
+    commit. A commit without a "Topic:" line may change nothing but overlay files of earlier topics
+    that no later group changes: those simply take it in.
 
     Returns:
         The files that were written or removed; none where nothing changed.
@@ -118,20 +119,37 @@ def refresh(folder: Path) -> list[Path]:
             f"{folder} is Linux {version}, which is none of the bases {', '.join(names)}"
         )
     in_base = set(git(folder, "ls-tree", "-r", "-z", "--name-only", BASE_TAG).split("\0"))
-    series = _topics_of(folder, in_base)
+    series, hooked_at = _topics_of(folder, in_base)
     listed = git(folder, "ls-tree", "-r", "-z", "--name-only", "HEAD").split("\0")
-    overlay = {path: File.read(folder / path) for path in listed if path and path not in in_base}
+    overlay = {
+        path: _file(folder, f"{hooked_at[path]}^", path)
+        if path in hooked_at
+        else File.read(folder / path)
+        for path in listed
+        if path and path not in in_base
+    }
     return topics.write(name, series, overlay)
 
 
-def _topics_of(folder: Path, in_base: set[str]) -> list[Topic]:
-    """Return the commits of *folder* since its base as topics."""
+def _file(folder: Path, commit: str, path: str) -> File:
+    """Return the file *path* of *folder* as *commit* leaves it."""
+    mode = git(folder, "ls-tree", commit, "--", path).partition(" ")[0]
+    return File(git(folder, "show", f"{commit}:{path}").encode(), mode == "100755")
+
+
+def _topics_of(folder: Path, in_base: set[str]) -> tuple[list[Topic], dict[str, str]]:
+    """Return the commits of *folder* since its base as topics.
+
+    Returns:
+        The topics in order, and the first commit to change each file that an earlier group brings.
+    """
     if merges := git(folder, "rev-list", "--merges", f"{BASE_TAG}..HEAD").split():
         raise FlatbootError(f"{folder} has a merge ({merges[0][:12]}): rebase it into a line")
     at_head = set(git(folder, "ls-tree", "-r", "-z", "--name-only", "HEAD").split("\0"))
     user = identity(folder)
     found: list[Topic] = []
-    owned: set[str] = set()
+    owned: dict[str, str] = {}
+    hooked_at: dict[str, str] = {}
     for commit in git(folder, "rev-list", "--reverse", f"{BASE_TAG}..HEAD").split():
         author, _, message = git(
             folder, "show", "--no-patch", "--format=%an <%ae>%n%B", commit
@@ -140,11 +158,13 @@ def _topics_of(folder: Path, in_base: set[str]) -> list[Topic]:
         subject, _, body = _TRAILER.sub("", message).strip("\n").partition("\n")
         names = git(folder, "diff-tree", "-r", "-z", "--no-commit-id", "--name-only", commit)
         paths_changed = [path for path in names.split("\0") if path]
-        new = {p for p in paths_changed if p not in in_base and p in at_head} - owned
-        hooked = [path for path in paths_changed if path in in_base]
-        if not tied and not new and not hooked:
+        group, _, name = tied[0].partition("/") if tied else ("", "", "")
+        new = {p for p in paths_changed if p not in in_base and p in at_head} - owned.keys()
+        others = [path for path in paths_changed if owned.get(path, group) != group]
+        if not tied and not new and in_base.union(hooked_at).isdisjoint(paths_changed):
             continue
-        owned |= new
+        owned |= dict.fromkeys(new, group)
+        hooked_at = dict.fromkeys(others, commit) | hooked_at
         if not tied:
             raise FlatbootError(
                 f"the commit {subject!r} belongs to no group: end its message with a line"
@@ -154,7 +174,6 @@ def _topics_of(folder: Path, in_base: set[str]) -> list[Topic]:
             raise FlatbootError(
                 f"the message of {subject!r} has a line '---', where git am would end it: reword it"
             )
-        group, _, name = tied[0].partition("/")
         found.append(
             Topic(
                 group=group,
@@ -162,7 +181,7 @@ def _topics_of(folder: Path, in_base: set[str]) -> list[Topic]:
                 author="" if author == user else author,
                 subject=subject,
                 body=body.strip("\n"),
-                diff=_diff(folder, commit, hooked),
+                diff=_diff(folder, commit, [p for p in paths_changed if p in in_base] + others),
                 overlay=tuple(sorted(new)),
             )
         )
@@ -173,7 +192,7 @@ def _topics_of(folder: Path, in_base: set[str]) -> list[Topic]:
                 f"two commits are the topic {tie}: squash them, or give one another name"
             )
     _check_order(found)
-    return found
+    return found, hooked_at
 
 
 def _check_order(series: Sequence[Topic]) -> None:
@@ -273,7 +292,7 @@ def write_series(source: Source, output: Path, *, group: str | None = None) -> S
     with tempfile.TemporaryDirectory(prefix="flatboot-series-") as scratch:
         folder = Path(scratch)
         hooked = {name for topic in taken.topics for name in layer.touched(topic.diff)}
-        for name in {"Makefile", *hooked}:
+        for name in {"Makefile", *hooked} - taken.overlay.keys():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source.directory() / name, folder / name)
         _init(folder, f"Linux {source.version()}")

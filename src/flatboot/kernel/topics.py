@@ -3,8 +3,8 @@
 A topic is one commit of the mailable series, and belongs to a group. Its patch in the group's
 hooks/<base>/ is a mail-style patch: an optional From line (left out where the author is the
 checkout's own git user), the subject, the body, a line "---", and the diff of the files that the
-base has. The files that the base does not have are whole in the group's overlay/; overlay.toml
-beside it says which topic brings which.
+base or an earlier group has. The files that nobody had before are whole in the group's overlay/;
+overlay.toml beside it says which topic brings which.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Topic:
         author: "Name <address>", or empty for the checkout's own git user.
         subject: the subject without ``[PATCH]``.
         body: the rest of the message, without blank lines around it.
-        diff: the diff of files that the base has; may be empty.
+        diff: the diff of files that the base or an earlier group has; may be empty.
         overlay: the paths of the overlay files, sorted.
     """
 

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from fakes import git, write
+from fakes import BASES, GROUP, git, write
 
 from flatboot.cli import selftest_mutants
 from flatboot.cli.selftest_mutants import Caught
@@ -33,13 +33,14 @@ diff --git a/mm/new.c b/mm/new.c
  first
 -{line}
 """
-#: Fails where the overlay lost a line; the other would fail on any kernel.
+#: Fails where the kernel lost a line; the other would fail on any.
 CAREFUL = """
-from pathlib import Path
-from flatboot.common import paths
+from flatboot.kernel import groups, layer
 
-def test_lines():
-    assert "second" in (paths.kernel_dir() / "first/overlay/mm/new.c").read_text()
+def test_lines(tmp_path):
+    every = groups.every()
+    made = layer.make(tmp_path, layer.patches(every, "7.3"), layer.overlay(every))
+    assert b"second" in made.files["mm/new.c"].content
 """
 EASY = "def test_never():\n    assert False\n"
 
@@ -54,7 +55,10 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         {
             "pytest.ini": "[pytest]\nmarkers = long: slow\n",
             "kernel/first/overlay/mm/new.c": "first\nsecond\nthird\n",
-            "kernel/bases.toml": "",
+            "kernel/bases.toml": BASES,
+            "kernel/groups.toml": 'groups = ["first"]\n',
+            "kernel/first/group.toml": GROUP.format("what is first", ""),
+            "kernel/first/hooks/7.3/series": "",
             "tests/mutants/mutants.toml": TABLE,
             "tests/mutants/lost-line.patch": PATCH.format(line="second").replace(
                 "1,2 +1 @@\n first\n-second\n", "1,3 +1,2 @@\n first\n-second\n third\n"
@@ -68,6 +72,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     )
     subprocess.run(["cp", "-r", str(source), str(root / "src")], check=True)
     git(root, "init", "-q")
+    monkeypatch.setattr(paths, "repo", lambda: root)
     return root
 
 

@@ -79,6 +79,23 @@ def test_overlay_must_not_hide_a_file_of_the_tree(checkout: Path, kernel_tree: P
         make(kernel_tree)
 
 
+def test_hook_changes_what_an_earlier_group_brings(checkout: Path, kernel_tree: Path) -> None:
+    more = (
+        "Subject: mm: more\n\n---\ndiff --git a/mm/new.c b/mm/new.c\n"
+        "--- a/mm/new.c\n+++ b/mm/new.c\n@@ -1 +1,2 @@\n new\n+more\n"
+    )
+    write(
+        checkout / "kernel/second/hooks/7.3",
+        {"more.patch": more, "series": "more.patch\n"},
+    )
+    made = make(kernel_tree).files["mm/new.c"]
+    assert made is not None
+    assert made.content == b"new\nmore\n"
+    first = groups.chosen("7.3", ["first"])
+    alone = layer.make(kernel_tree, layer.patches(first, "7.3"), layer.overlay(first))
+    assert alone.files["mm/new.c"] == layer.File(b"new\n")
+
+
 def test_series_and_patches_must_agree(checkout: Path) -> None:
     hooks = checkout / "kernel/first/hooks/7.3"
     (hooks / "stray.patch").write_text(HOOK)

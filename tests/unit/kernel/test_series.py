@@ -107,7 +107,8 @@ def test_edits_come_back_to_the_same_tree(
     assert third.overlay == ("mm/third.c",)
     assert "+config THIRD" in third.diff
     assert "index " not in third.diff
-    assert (checkout / "kernel/first/overlay/mm/new.c").read_text() == "newer\n"
+    assert "+newer\n" in third.diff
+    assert (checkout / "kernel/first/overlay/mm/new.c").read_text() == "new\n"
     assert rebuilt(kernel_tree, tmp_path) == git(work, "rev-parse", "HEAD^{tree}")
 
 
@@ -120,6 +121,36 @@ def test_edit_of_overlay_files_alone_makes_no_topic(
     assert checkout / "kernel/first/overlay/mm/new.c" in changed
     assert len(topics.read(groups.every(), "7.3")) == 2
     assert rebuilt(kernel_tree, tmp_path) == git(work, "rev-parse", "HEAD^{tree}")
+
+
+def test_later_group_changes_what_an_earlier_one_brings(
+    work: Path,
+    checkout: Path,
+    kernel_tree: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(checkpatch, "check", lambda *_: [])
+    write(work, {"mm/new.c": "new\nmore\n"})
+    (work / "tools/run.sh").chmod(0o644)
+    commit(work, "mm: more of new\n\nTopic: second/more")
+    series.refresh(work)
+    assert (checkout / "kernel/first/overlay/mm/new.c").read_text() == "new\n"
+    assert (checkout / "kernel/first/overlay/tools/run.sh").stat().st_mode & 0o100
+    more = topics.read(groups.every(), "7.3")[2]
+    assert more.overlay == ()
+    assert "+more\n" in more.diff
+    assert "new mode 100644" in more.diff
+    assert rebuilt(kernel_tree, tmp_path) == git(work, "rev-parse", "HEAD^{tree}")
+    (checkout / "kernel/second/COVER.md").write_text("# second\n\nMore.\n")
+    written = series.write_series(
+        sources.resolve(str(kernel_tree)), tmp_path / "mails", group="second"
+    )
+    assert ["+more\n" in path.read_text() for path in written.patches] == [False, True]
+    write(work, {"mm/new.c": "newer\nmore\n"})
+    commit(work, "mm: fix new")
+    with pytest.raises(FlatbootError, match="the commit 'mm: fix new' belongs to no group"):
+        series.refresh(work)
 
 
 def test_reworded_reordered_and_dropped(
