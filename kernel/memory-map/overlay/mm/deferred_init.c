@@ -14,11 +14,10 @@
  * any order and by any number of CPUs at the same time. Two rules make the rest
  * of the kernel safe:
  *
- *  - Only a block that is free as a whole is ever deferred, but for the memory
- *    map itself (see below). A block with a reserved page, a hole or a zone
- *    boundary in it is initialised before the allocator comes up. So no page in
- *    use, and none that may be freed later without having been allocated first,
- *    has a struct page that is pending.
+ *  - Only a block that is free as a whole is ever deferred. A block with a
+ *    reserved page, a hole or a zone boundary in it is initialised before the
+ *    allocator comes up. So no page in use, and none that may be freed later
+ *    without having been allocated first, has a struct page that is pending.
  *  - A pending block counts as free memory: in managed_pages, NR_FREE_PAGES and
  *    all that is derived from them. NR_DEFERRED tells how much of NR_FREE_PAGES
  *    it is. Whoever gates reclaim looks at the sum, whoever wants a page from a
@@ -27,12 +26,10 @@
  * The state of a block is kept where that of its section is, in struct
  * mem_section_usage. While it is pending the subsections of the block do not exist:
  * pfn_valid() is false for its pages, and pfn_to_online_page() returns NULL, so that
- * code which walks pfns passes it by like a hole. Besides, there are three bits:
+ * code which walks pfns passes it by like a hole. Besides, there are two bits:
  *
  *	free	anybody may claim the block, by clearing this bit
- *	held	a holder (struct deferred_holder) has set it aside at boot, and
- *		claims it in the same way when it wants to
- *	left	it is not in the free lists yet, nor a holder's to hand out
+ *	left	it is not in the free lists yet
  *
  * There is no lock: the claim is one atomic operation, and the work is done with
  * interrupts as the caller has them. Somebody who is interrupted in the middle of a
@@ -43,16 +40,6 @@
  * that a missing subsection means nothing else. Such a section is not marked as one of
  * boot (SECTION_IS_EARLY) until nothing of it is left: pfn_valid() takes those for
  * valid as a whole.
- *
- * What boot allocates for good is as large as memory demands: hash tables, and
- * above all the memory map, a 64th of which are struct pages of its own. It is
- * reserved and never gets into a free list, but whoever works on the memory map
- * looks at them: hugetlb when it gives part of it back, memory hotplug when it
- * removes it. The rule for these reserved blocks is: the struct page of a page
- * that holds initialised struct pages is initialised. So a block's initialisation
- * includes the reserved block that holds it. They are pending and neither free nor
- * held, and are initialised under a lock with interrupts off, so that a walker of
- * pfns that comes across one has it initialised and goes on.
  */
 #define pr_fmt(fmt) "deferred_init: " fmt
 
@@ -68,9 +55,7 @@
 #include <linux/memory_hotplug.h>
 #include <linux/mm.h>
 #include <linux/oom.h>
-#include <linux/padata.h>
 #include <linux/page-isolation.h>
-#include <linux/pgtable.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/sched/prio.h>
@@ -97,9 +82,6 @@
  */
 #define DEFERRED_RESERVE_PAGES	max_t(unsigned long, SZ_64M >> PAGE_SHIFT, 2 * MAX_ORDER_NR_PAGES)
 
-/* What a holder initialises between two looks whether the task that waits is to die. */
-#define DEFERRED_HELD_PAGES	(SZ_1G >> PAGE_SHIFT)
-
 /*
  * What the deferred_init thread initialises ahead of demand, beyond that: what was
  * used up in as many of its rounds, but no more than a limit.
@@ -123,13 +105,8 @@ static const char * const deferred_init_modes[] = {
 DEFINE_STATIC_KEY_FALSE(deferred_init_key);
 
 static enum deferred_init_mode deferred_init_mode __ro_after_init;
-static const struct deferred_holder *deferred_holder __ro_after_init;
 /* Blocks that are left, and one for boot, until the thread runs. */
 static atomic_long_t deferred_left = ATOMIC_LONG_INIT(1);
-/* Held while a reserved block is initialised */
-static DEFINE_RAW_SPINLOCK(deferred_reserved_lock);
-/* Some reserved blocks are pending. */
-static bool deferred_reserved __ro_after_init;
 static unsigned long deferred_nr_pages;
 static struct workqueue_struct *deferred_init_wq;
 static DECLARE_COMPLETION(deferred_init_all_done);
@@ -236,7 +213,7 @@ static unsigned long deferred_claim_next(struct zone *zone)
 	unsigned long start = max(READ_ONCE(zone->deferred_cursor), zone->zone_start_pfn);
 	unsigned long pfn = deferred_claim_range(zone, start, end_pfn);
 
-	/* deferred_init_mark() or a holder may have given one back that was passed by. */
+	/* deferred_init_mark() may have given one back that was passed by. */
 	if (pfn >= end_pfn && zone_page_state(zone, NR_DEFERRED)) {
 		start = zone->zone_start_pfn;
 		pfn = deferred_claim_range(zone, start, end_pfn);
@@ -412,26 +389,6 @@ static void deferred_init_block_pages(struct zone *zone, unsigned long pfn,
 		init_pageblock_migratetype(pfn_to_page(pfn), MIGRATE_MOVABLE, false);
 }
 
-/* Whole blocks that boot allocated and never frees, whose struct pages are pending at first */
-struct deferred_range {
-	unsigned long start_pfn;
-	unsigned long end_pfn;
-};
-
-static struct deferred_range deferred_ranges[MAX_NUMNODES + DEFERRED_ZERO_TABLES];
-static unsigned int deferred_nr_ranges;
-
-static bool deferred_pfn_reserved(unsigned long pfn)
-{
-	struct deferred_range *range;
-
-	for (range = deferred_ranges; range < deferred_ranges + deferred_nr_ranges; range++) {
-		if (pfn >= range->start_pfn && pfn < range->end_pfn)
-			return true;
-	}
-	return false;
-}
-
 static bool deferred_usage_pending(const struct mem_section_usage *usage, unsigned long pfn)
 {
 	return !test_bit_acquire(subsection_map_index(pfn), usage->subsection_map);
@@ -465,75 +422,6 @@ static void deferred_block_done(struct mem_section_usage *usage, unsigned long p
 	clear_bit_unlock(deferred_block(pfn), usage->deferred.left);
 }
 
-/* Initialise the struct pages of a reserved block, and return when they are. */
-static void deferred_init_reserved_block(unsigned long pfn)
-{
-	struct mem_section_usage *usage;
-
-	guard(raw_spinlock_irqsave)(&deferred_reserved_lock);
-	usage = deferred_usage(pfn);
-	if (!usage || !deferred_usage_pending(usage, pfn))
-		return;
-	deferred_init_block_pages(usage->deferred.zone, pfn, DEFERRED_PAGE_RESERVED);
-	deferred_set_valid(usage, pfn);
-	deferred_block_done(usage, pfn);
-}
-
-/* The pfn of the page that holds the struct page at @page, 0 if there is none. */
-static unsigned long deferred_memmap_pfn(const struct page *page)
-{
-	unsigned long addr = (unsigned long)page;
-	pgd_t *pgd = pgd_offset_k(addr);
-	p4d_t *p4d;
-	pud_t *pudp, pud;
-	pmd_t *pmdp, pmd;
-	pte_t pte;
-
-	if (pgd_none(*pgd))
-		return 0;
-	p4d = p4d_offset(pgd, addr);
-	if (p4d_none(*p4d))
-		return 0;
-	pudp = pud_offset(p4d, addr);
-	pud = pudp_get(pudp);
-	/* Blocks of the memory map are mapped by smaller entries. */
-	if (pud_none(pud) || pud_leaf(pud))
-		return 0;
-	pmdp = pmd_offset(pudp, addr);
-	pmd = pmdp_get(pmdp);
-	if (pmd_none(pmd))
-		return 0;
-	if (pmd_leaf(pmd))
-		return pmd_pfn(pmd) + PFN_DOWN(addr & ~PMD_MASK);
-	pte = ptep_get(pte_offset_kernel(pmdp, addr));
-	return pte_present(pte) ? pte_pfn(pte) : 0;
-}
-
-/*
- * Initialise the struct page of the page that holds the struct page at @page,
- * and the struct page of the page that holds that one, and so on: a page of the
- * memory map may hold its own struct page, so this ends there at the latest.
- */
-static void deferred_init_memmap(const struct page *page)
-{
-	unsigned long pfn;
-
-	while ((pfn = deferred_memmap_pfn(page)) && deferred_init_pending(pfn)) {
-		pfn = ALIGN_DOWN(pfn, MAX_ORDER_NR_PAGES);
-		deferred_init_reserved_block(pfn);
-		page = pfn_to_page(pfn);
-	}
-}
-
-/* The same for all struct pages of a block, wherever it is. */
-static void deferred_init_block_memmap(unsigned long pfn)
-{
-	if (!deferred_reserved)
-		return;
-	deferred_init_memmap(pfn_to_page(pfn));
-	deferred_init_memmap(pfn_to_page(pfn + MAX_ORDER_NR_PAGES - 1));
-}
-
 /* Some blocks are done, and with them perhaps all. */
 static void deferred_init_count_done(long nr)
 {
@@ -555,7 +443,6 @@ static void deferred_init_block(unsigned long pfn, enum vm_event_item item, bool
 	trace_deferred_init_block(zone_to_nid(zone), pfn, MAX_ORDER_NR_PAGES,
 				  item == DEFERRED_INIT_DEMAND);
 
-	deferred_init_block_memmap(pfn);
 	deferred_init_block_pages(zone, pfn, DEFERRED_PAGE_FREE);
 	deferred_set_valid(usage, pfn);
 	if (accept)
@@ -708,27 +595,13 @@ bool __deferred_init_zone_pending(struct zone *zone, unsigned long pfn)
  * @pfn: a pfn that was pending
  *
  * Context: any.
- * Return: false if it is held, reserved, or about to get into the free lists.
+ * Return: false if somebody has it, or it is about to get into the free lists.
  */
 bool deferred_init_claimable(unsigned long pfn)
 {
 	struct mem_section_usage *usage = deferred_usage(pfn);
 
 	return usage && test_bit(deferred_block(pfn), usage->deferred.free);
-}
-
-bool __deferred_init_reserved(unsigned long pfn)
-{
-	struct mem_section_usage *usage = deferred_usage(pfn);
-
-	/* Whom this one interrupted may hold the lock. */
-	if (!usage || test_bit(deferred_block(pfn), usage->deferred.free) || in_nmi() ||
-	    !deferred_pfn_reserved(pfn))
-		return false;
-	pfn = ALIGN_DOWN(pfn, MAX_ORDER_NR_PAGES);
-	deferred_init_reserved_block(pfn);
-	deferred_init_block_memmap(pfn);
-	return true;
 }
 
 /* Initialise what can be claimed in a range; true if blocks are left that others have. */
@@ -750,8 +623,6 @@ static bool deferred_init_blocks(unsigned long pfn, unsigned long end_pfn)
 			continue;
 		if (test_and_clear_bit(block, usage->deferred.free))
 			deferred_init_block(pfn, DEFERRED_INIT_DEMAND, true);
-		else if (deferred_pfn_reserved(pfn))
-			deferred_init_reserved_block(pfn);
 		else
 			left = true;
 		cond_resched();
@@ -777,13 +648,8 @@ void deferred_init_range(unsigned long start_pfn, unsigned long nr_pages)
 	if (!static_branch_unlikely(&deferred_init_key))
 		return;
 
-	/* What a holder gives back while it is asked is free, and pending. */
-	while (deferred_init_blocks(start_pfn, end_pfn)) {
-		if (deferred_holder)
-			deferred_holder->init_range(start_pfn, end_pfn);
-		if (deferred_init_blocks(start_pfn, end_pfn))
-			schedule_timeout_uninterruptible(1);
-	}
+	while (deferred_init_blocks(start_pfn, end_pfn))
+		schedule_timeout_uninterruptible(1);
 }
 EXPORT_SYMBOL_GPL(deferred_init_range);
 
@@ -843,20 +709,6 @@ static int deferred_init_start_helpers(struct workqueue_struct *wq)
 	return 0;
 }
 
-/* Reserved blocks that hold no struct pages, or only those of holes, are left. */
-static void deferred_init_reserved_rest(void)
-{
-	struct deferred_range *range;
-	unsigned long pfn;
-
-	for (range = deferred_ranges; range < deferred_ranges + deferred_nr_ranges; range++) {
-		for (pfn = range->start_pfn; pfn < range->end_pfn; pfn += MAX_ORDER_NR_PAGES) {
-			deferred_init_reserved_block(pfn);
-			cond_resched();
-		}
-	}
-}
-
 #ifdef CONFIG_CRASH_DUMP
 /* Make the head of a pending block, and it alone, that of a free one. */
 static void deferred_init_mark_head(struct zone *zone, unsigned long pfn)
@@ -869,7 +721,7 @@ static void deferred_init_mark_head(struct zone *zone, unsigned long pfn)
 	__SetPageBuddy(page);
 }
 
-/* @claims are those of the section's blocks that are free, or those that are held. */
+/* @claims are those of the section's blocks that are free. */
 static void deferred_init_mark(struct zone *zone, unsigned long pfn, unsigned long *claims)
 {
 	unsigned int block;
@@ -892,7 +744,6 @@ static void deferred_init_mark(struct zone *zone, unsigned long pfn, unsigned lo
  * Who reads the memory of a crashed kernel reads pending struct pages too: zeroes, or
  * what an earlier kernel left there. Such a tool jumps over a free block of the largest
  * order when it has seen the first of its struct pages, so that one is written.
- * Reserved blocks, which must not be taken for anything else, are initialised.
  *
  * Called when a crash kernel is loaded: the crashed one is not the place to do it.
  * Allocations go on meanwhile.
@@ -908,7 +759,6 @@ void deferred_init_crash_prepare(void)
 	if (!static_key_enabled(&deferred_init_key))
 		return;
 
-	deferred_init_reserved_rest();
 	for_each_present_section_nr(0, nr) {
 		pfn = section_nr_to_pfn(nr);
 		usage = deferred_usage(pfn);
@@ -916,8 +766,6 @@ void deferred_init_crash_prepare(void)
 			continue;
 		deferred = &usage->deferred;
 		deferred_init_mark(deferred->zone, pfn, deferred->free);
-		/* A huge page of a pool that nobody has had holds nothing either. */
-		deferred_init_mark(deferred->zone, pfn, deferred->held);
 		cond_resched();
 	}
 }
@@ -927,12 +775,10 @@ static void deferred_init_finish(void)
 {
 	struct zone *zone;
 
-	deferred_init_reserved_rest();
 	trace_deferred_init_done(deferred_nr_pages);
 	pr_info("all %lu deferred pages initialised\n", deferred_nr_pages);
 
 	/* Every struct page is there. What follows takes longer: it waits for all CPUs. */
-	deferred_zero_finish();
 	static_branch_disable(&deferred_init_key);
 	if (deferred_init_wq)
 		destroy_workqueue(deferred_init_wq);
@@ -1008,32 +854,6 @@ static int deferred_init_main(void *unused)
 	return 0;
 }
 
-/* Have the holder initialise what it holds of the range, unless a task is to die. */
-static void deferred_init_held_part(unsigned long start_pfn, unsigned long end_pfn, void *task)
-{
-	unsigned long next;
-
-	for (; start_pfn < end_pfn && !fatal_signal_pending(task); start_pfn = next) {
-		next = min(start_pfn + DEFERRED_HELD_PAGES, end_pfn);
-		deferred_holder->init_range(start_pfn, next);
-	}
-}
-
-static void deferred_init_all_held(void)
-{
-	struct padata_mt_job job = {
-		.thread_fn	= deferred_init_held_part,
-		.fn_arg		= current,
-		.size		= max_pfn,
-		.align		= DEFERRED_HELD_PAGES,
-		.min_chunk	= DEFERRED_HELD_PAGES,
-		.max_threads	= num_online_cpus(),
-		.numa_aware	= true,
-	};
-
-	padata_do_multithreaded(&job);
-}
-
 /**
  * deferred_init_complete - initialise all that is left of the memory map
  *
@@ -1052,9 +872,6 @@ int deferred_init_complete(void)
 		return 0;
 	if (IS_ERR(deferred_init_task))
 		return PTR_ERR(deferred_init_task);
-	/* First: what is held may become free meanwhile, and be left to the threads. */
-	if (deferred_holder)
-		deferred_init_all_held();
 	ret = deferred_init_start_helpers(system_dfl_wq);
 	if (ret)
 		return ret;
@@ -1071,149 +888,6 @@ bool __meminit deferred_init_wanted(void)
 {
 	/* Scratch memory, free but MIGRATE_CMA, would need its own care. */
 	return deferred_init_mode != DEFERRED_MODE_WAIT && !is_kho_boot();
-}
-
-/**
- * deferred_init_set_holder - let blocks be set aside
- * @holder: who does it; there is one
- *
- * Context: early boot, before deferred_init_setup().
- */
-void __init deferred_init_set_holder(const struct deferred_holder *holder)
-{
-	deferred_holder = holder;
-}
-
-/**
- * deferred_init_threads_wanted - is what boot leaves behind to be done by threads?
- *
- * Context: any.
- * Return: true with deferred_init=background.
- */
-bool deferred_init_threads_wanted(void)
-{
-	return deferred_init_mode == DEFERRED_MODE_BACKGROUND;
-}
-
-static phys_addr_t deferred_memmap_start __initdata;
-static phys_addr_t deferred_memmap_next __initdata;
-static phys_addr_t deferred_memmap_end __initdata;
-
-/**
- * deferred_init_skip_reserved - leave struct pages of reserved memory uninitialised
- * @start: start of memory that is reserved and stays so
- * @end: its end
- *
- * Context: early boot, before struct pages of reserved memory are initialised.
- */
-void __init deferred_init_skip_reserved(phys_addr_t start, phys_addr_t end)
-{
-	unsigned long start_pfn = ALIGN(PFN_UP(start), MAX_ORDER_NR_PAGES);
-	unsigned long end_pfn = ALIGN_DOWN(PFN_DOWN(end), MAX_ORDER_NR_PAGES);
-
-	if (start_pfn >= end_pfn || deferred_nr_ranges == ARRAY_SIZE(deferred_ranges) ||
-	    memblock_reserved_mark_noinit(PFN_PHYS(start_pfn), PFN_PHYS(end_pfn - start_pfn)))
-		return;
-	deferred_ranges[deferred_nr_ranges].start_pfn = start_pfn;
-	deferred_ranges[deferred_nr_ranges].end_pfn = end_pfn;
-	deferred_nr_ranges++;
-}
-
-/**
- * deferred_init_memmap_begin - get the memory for a node's memory map in one piece
- * @nid: the node
- * @size: of the memory map, in bytes
- *
- * One piece makes for few memory ranges, and leaves most of the struct pages
- * that it has of its own to be initialised on demand.
- *
- * Context: early boot, before struct pages are initialised.
- */
-void __init deferred_init_memmap_begin(int nid, unsigned long size)
-{
-	const unsigned long align = max(PAGE_SIZE << MAX_PAGE_ORDER, PMD_SIZE);
-	void *start;
-
-	if (!deferred_init_wanted() || size < 2 * align)
-		return;
-	start = memmap_alloc(size, align, __pa(MAX_DMA_ADDRESS), nid, true);
-	if (!start)
-		return;
-	deferred_memmap_start = __pa(start);
-	deferred_memmap_next = deferred_memmap_start;
-	deferred_memmap_end = deferred_memmap_start + size;
-}
-
-/**
- * deferred_init_memmap_alloc - allocate a part of the node's memory map
- * @size: size and alignment of the part in bytes
- *
- * Context: early boot, between deferred_init_memmap_begin() and _end().
- * Return: the memory, or NULL if it has to come from elsewhere.
- */
-void * __init deferred_init_memmap_alloc(unsigned long size)
-{
-	void *part;
-
-	/* Page tables and maps made of base pages would break the alignment. */
-	if (size != PMD_SIZE || deferred_memmap_end - deferred_memmap_next < size)
-		return NULL;
-	part = __va(deferred_memmap_next);
-	deferred_memmap_next += size;
-	return part;
-}
-
-/**
- * deferred_init_memmap_run - how much of the memory map to populate in one go
- * @nr: number of a present section
- * @end_nr: end of the node's sections
- *
- * Context: early boot, between deferred_init_memmap_begin() and _end().
- * Return: number of pages, those of @nr and of the sections that follow it.
- */
-unsigned long __init deferred_init_memmap_run(unsigned long nr, unsigned long end_nr)
-{
-	unsigned long next = nr + 1;
-
-	/* Only a virtual memory map is in one piece; arm64 wants to see each section. */
-	if (deferred_memmap_end && !IS_ENABLED(CONFIG_ARM64)) {
-		while (next < end_nr && present_section_nr(next) &&
-		       !preinited_vmemmap_section(__nr_to_section(next)))
-			next++;
-	}
-	return (next - nr) * PAGES_PER_SECTION;
-}
-
-/**
- * deferred_init_memmap_end - the node's memory map is complete
- *
- * Context: early boot, before struct pages are initialised.
- */
-void __init deferred_init_memmap_end(void)
-{
-	if (!deferred_memmap_end)
-		return;
-	if (deferred_memmap_next < deferred_memmap_end)
-		memblock_phys_free(deferred_memmap_next,
-				   deferred_memmap_end - deferred_memmap_next);
-	deferred_init_skip_reserved(deferred_memmap_start, deferred_memmap_next);
-	deferred_memmap_next = 0;
-	deferred_memmap_end = 0;
-}
-
-/**
- * deferred_init_clip - where the deferred part of a free range begins
- * @start_pfn: start of a range of free memory of one node
- * @end_pfn: its end
- *
- * Context: early boot, while memblock is there.
- * Return: the end of the part of the range whose struct pages are initialised.
- */
-unsigned long __init deferred_init_clip(unsigned long start_pfn, unsigned long end_pfn)
-{
-	int nid = early_pfn_to_nid(start_pfn);
-
-	return clamp(NODE_DATA(nid)->first_deferred_pfn, start_pfn, end_pfn);
 }
 
 /*
@@ -1245,16 +919,6 @@ static void __init deferred_init_free_part(struct zone *zone, unsigned long pfn,
 	accept_memory(PFN_PHYS(pfn), (end_pfn - pfn) << PAGE_SHIFT);
 	for (; pfn < end_pfn; pfn++)
 		__free_pages_core(pfn_to_page(pfn), 0, MEMINIT_EARLY);
-}
-
-/* The zone of a page that is memory of the node. */
-static struct zone * __init deferred_node_zone(int nid, unsigned long pfn)
-{
-	struct zone *zone = NODE_DATA(nid)->node_zones;
-
-	while (!zone_spans_pfn(zone, pfn))
-		zone++;
-	return zone;
 }
 
 /* Is the section of @pfn memory of one zone, which can be deferred, throughout? */
@@ -1357,257 +1021,19 @@ static void __init deferred_init_fill(struct zone *zone, unsigned long pfn,
 	deferred_nr_pages += nr_pages;
 }
 
-/*
- * Leave the struct pages of reserved blocks of one section pending, or initialise them
- * if the section cannot be deferred.
- */
-static void __init deferred_init_fill_reserved(unsigned long pfn, unsigned long end_pfn)
-{
-	struct zone *zone = deferred_node_zone(early_pfn_to_nid(pfn), pfn);
-
-	if (deferred_section_whole(zone, pfn)) {
-		deferred_set_pending(zone, pfn, end_pfn, false);
-		deferred_reserved = true;
-		return;
-	}
-	for (; pfn < end_pfn; pfn += MAX_ORDER_NR_PAGES) {
-		zone = deferred_node_zone(early_pfn_to_nid(pfn), pfn);
-		deferred_init_block_pages(zone, pfn, DEFERRED_PAGE_RESERVED);
-	}
-}
-
-/* What holds struct pages that are initialised by now must be so itself. */
-static void __init deferred_init_reserved_used(void)
-{
-	unsigned long start_pfn, end_pfn, pfn, next;
-	struct mem_section_usage *usage;
-	int i;
-
-	for_each_mem_pfn_range(i, MAX_NUMNODES, &start_pfn, &end_pfn, NULL) {
-		for (pfn = ALIGN_DOWN(start_pfn, MAX_ORDER_NR_PAGES); pfn < end_pfn; pfn = next) {
-			next = pfn + MAX_ORDER_NR_PAGES;
-			usage = deferred_usage(pfn);
-			if (usage && bitmap_empty(usage->subsection_map, SUBSECTIONS_PER_SECTION))
-				next = SECTION_ALIGN_UP(pfn + 1);
-			else if (!usage || !deferred_usage_pending(usage, pfn))
-				deferred_init_block_memmap(pfn);
-		}
-	}
-}
-
-static void __init deferred_set_held(unsigned long pfn, unsigned long end_pfn)
-{
-	struct mem_section_deferred *deferred;
-	unsigned long next, nr;
-
-	for (; pfn < end_pfn; pfn = next) {
-		next = deferred_piece_end(pfn, end_pfn);
-		nr = (next - pfn) / MAX_ORDER_NR_PAGES;
-		deferred = &deferred_usage(pfn)->deferred;
-		bitmap_clear(deferred->free, deferred_block(pfn), nr);
-		bitmap_set(deferred->held, deferred_block(pfn), nr);
-	}
-}
-
-/* The end of the run of free blocks that begins at @pfn */
-static unsigned long __init deferred_run_end(struct zone *zone, unsigned long pfn)
-{
-	unsigned long end_pfn = zone_end_pfn(zone);
-	struct mem_section_usage *usage;
-	unsigned int block;
-
-	for (; pfn < end_pfn; pfn = SECTION_ALIGN_UP(pfn + 1)) {
-		usage = deferred_usage(pfn);
-		if (!usage || usage->deferred.zone != zone)
-			return pfn;
-		block = find_next_zero_bit(usage->deferred.free, SECTION_BLOCKS,
-					   deferred_block(pfn));
-		if (block < SECTION_BLOCKS)
-			return deferred_block_pfn(pfn, block);
-	}
-	return pfn;
-}
-
-/**
- * deferred_init_hold - set blocks of a zone's free memory aside
- * @zone: the zone
- * @leave: leave this many blocks free, the first of them
- * @want: set at most this many aside
- * @fn: called with each run of them
- *
- * They stay part of managed_pages, and are not free any more.
- *
- * Context: a holder's setup().
- * Return: the number of blocks that @fn took.
- */
-unsigned long __init deferred_init_hold(struct zone *zone, unsigned long leave,
-					unsigned long want, deferred_hold_fn fn)
-{
-	unsigned long start, end, skipped, nr = 0;
-	long nr_pages;
-
-	for (end = zone->zone_start_pfn; nr < want; ) {
-		start = deferred_next_free(zone, end);
-		if (start >= zone_end_pfn(zone))
-			break;
-		end = deferred_run_end(zone, start);
-		skipped = min(leave, (end - start) / MAX_ORDER_NR_PAGES);
-		leave -= skipped;
-		start += skipped * MAX_ORDER_NR_PAGES;
-		if (start == end)
-			continue;
-		end = min(end, start + (want - nr) * MAX_ORDER_NR_PAGES);
-		if (!fn(zone, start, (end - start) / MAX_ORDER_NR_PAGES))
-			break;
-		deferred_set_held(start, end);
-		nr += (end - start) / MAX_ORDER_NR_PAGES;
-	}
-	nr_pages = nr * MAX_ORDER_NR_PAGES;
-	mod_zone_page_state(zone, NR_DEFERRED, -nr_pages);
-	mod_zone_page_state(zone, NR_FREE_PAGES, -nr_pages);
-	mod_zone_page_state(zone, NR_FREE_PAGES_BLOCKS, -nr_pages);
-	return nr;
-}
-
-/**
- * deferred_init_first_pfn - from where on can memory of a zone be held?
- * @zone: the zone
- *
- * Context: a holder's setup().
- * Return: the first pfn, ULONG_MAX if nothing of the zone is deferred.
- */
-unsigned long __init deferred_init_first_pfn(struct zone *zone)
-{
-	unsigned long first_pfn = max(zone->zone_start_pfn, zone->zone_pgdat->first_deferred_pfn);
-
-	return first_pfn < zone_end_pfn(zone) ? SECTION_ALIGN_UP(first_pfn) : ULONG_MAX;
-}
-
-/**
- * deferred_init_hold_reserved - set aside what boot allocated
- * @zone: the zone
- * @pfn: pfn of a block of it, in memory that is reserved and marked NOINIT
- * @nr: number of blocks
- *
- * The memory becomes part of managed_pages. If not all of it can be held, it is
- * initialised as memory in use.
- *
- * Context: a holder's setup().
- * Return: is all of it held, so that it can be given back?
- */
-bool __init deferred_init_hold_reserved(struct zone *zone, unsigned long pfn, unsigned long nr)
-{
-	unsigned long end_pfn = pfn + nr * MAX_ORDER_NR_PAGES, at = pfn;
-
-	atomic_long_add(end_pfn - pfn, &zone->managed_pages);
-	totalram_pages_add(end_pfn - pfn);
-	while (at < end_pfn && deferred_section_whole(zone, at))
-		at = deferred_piece_end(at, end_pfn);
-	if (at < end_pfn) {
-		for (; pfn < end_pfn; pfn += MAX_ORDER_NR_PAGES)
-			deferred_init_block_pages(zone, pfn, DEFERRED_PAGE_USED);
-		return false;
-	}
-	deferred_set_pending(zone, pfn, end_pfn, false);
-	deferred_set_held(pfn, end_pfn);
-	atomic_long_add(nr, &deferred_left);
-	deferred_nr_pages += end_pfn - pfn;
-	return true;
-}
-
-/* Claim a held block, also from who marks it for crash dumps and gives it back at once. */
-static void deferred_claim_held(unsigned long pfn)
-{
-	while (!test_and_clear_bit(deferred_block(pfn), deferred_usage(pfn)->deferred.held))
-		cpu_relax();
-}
-
-/**
- * deferred_init_held_begin - start to initialise held blocks
- * @pfn: pfn of the first
- * @nr: number of blocks
- *
- * The caller has made sure that nobody else does, and calls deferred_init_held_end()
- * when all struct pages can be read. Blocks that deferred_init_hold_reserved() did
- * not hold are initialised already.
- *
- * Context: process context, may sleep.
- */
-void deferred_init_held_begin(unsigned long pfn, unsigned long nr)
-{
-	accept_memory(PFN_PHYS(pfn), nr * MAX_ORDER_NR_PAGES * PAGE_SIZE);
-	for (; nr; nr--, pfn += MAX_ORDER_NR_PAGES) {
-		if (deferred_init_pending(pfn))
-			deferred_claim_held(pfn);
-		deferred_init_block_memmap(pfn);
-	}
-}
-
-/**
- * deferred_init_held_end - held blocks are initialised
- * @pfn: pfn of the first
- * @nr: number of blocks
- * @item: DEFERRED_INIT_DEMAND or DEFERRED_INIT_BACKGROUND, to count them
- *
- * Context: process context.
- */
-void deferred_init_held_end(unsigned long pfn, unsigned long nr, enum vm_event_item item)
-{
-	struct mem_section_usage *usage;
-	unsigned long done = 0;
-
-	for (; nr; nr--, pfn += MAX_ORDER_NR_PAGES) {
-		usage = deferred_usage(pfn);
-		if (!usage || !deferred_usage_pending(usage, pfn))
-			continue;
-		deferred_set_valid(usage, pfn);
-		deferred_block_done(usage, pfn);
-		done++;
-	}
-	if (!done)
-		return;
-	count_vm_events(item, done * MAX_ORDER_NR_PAGES);
-	deferred_init_count_done(done);
-}
-
-/**
- * deferred_init_release - make held blocks free memory
- * @zone: the zone
- * @pfn: pfn of the first
- * @nr: number of blocks, all of which are held
- *
- * Context: process context, interrupts may be off.
- */
-void deferred_init_release(struct zone *zone, unsigned long pfn, unsigned long nr)
-{
-	long nr_pages = nr * MAX_ORDER_NR_PAGES;
-
-	/* Whoever claims one takes it off these counts. */
-	mod_zone_page_state(zone, NR_DEFERRED, nr_pages);
-	mod_zone_page_state(zone, NR_FREE_PAGES, nr_pages);
-	mod_zone_page_state(zone, NR_FREE_PAGES_BLOCKS, nr_pages);
-	for (; nr; nr--, pfn += MAX_ORDER_NR_PAGES) {
-		deferred_claim_held(pfn);
-		set_bit(deferred_block(pfn), deferred_usage(pfn)->deferred.free);
-	}
-}
-
 /**
  * deferred_init_setup - take over what early boot left uninitialised
  *
- * Called once the free memory of memblock is in the buddy allocator, except for
- * deferred blocks, and the struct pages of all reserved memory and holes are
- * initialised, except for those of the memory map. Where this takes over,
- * mainline's on-demand initialisation during boot and its threads find nothing
- * to do.
+ * Called once the free memory of memblock is in the buddy allocator, and holes and
+ * reserved memory have their struct pages, all but for deferred blocks. Where this
+ * takes over, mainline's on-demand initialisation during boot and its threads find
+ * nothing to do.
  *
  * Context: early boot, one CPU, before the slab allocator.
  */
 void __init deferred_init_setup(void)
 {
-	struct deferred_range *range;
 	struct zone *zone;
-	unsigned long pfn, next;
 	int nid;
 
 	if (!deferred_init_wanted()) {
@@ -1629,23 +1055,11 @@ void __init deferred_init_setup(void)
 		deferred_init_each(zone, deferred_init_free_part, NULL);
 	for_each_populated_zone(zone)
 		deferred_init_each(zone, NULL, deferred_init_fill);
-	for (range = deferred_ranges; range < deferred_ranges + deferred_nr_ranges; range++) {
-		for (pfn = range->start_pfn; pfn < range->end_pfn; pfn = next) {
-			next = deferred_piece_end(pfn, range->end_pfn);
-			deferred_init_fill_reserved(pfn, next);
-		}
-	}
-	if (deferred_holder)
-		deferred_holder->setup();
 	for_each_node_state(nid, N_MEMORY)
 		NODE_DATA(nid)->first_deferred_pfn = ULONG_MAX;
-	if (deferred_reserved)
-		deferred_init_reserved_used();
 
 	if (deferred_nr_pages)
 		static_branch_enable(&deferred_init_key);
-	else
-		deferred_init_reserved_rest();
 }
 
 /* A workqueue whose workers have the lowest priority. */
@@ -1674,10 +1088,8 @@ static struct workqueue_struct * __init deferred_init_alloc_wq(void)
  */
 bool __init deferred_init_late(void)
 {
-	if (!static_key_enabled(&deferred_init_key)) {
-		deferred_zero_finish();
+	if (!static_key_enabled(&deferred_init_key))
 		return false;
-	}
 
 	if (deferred_init_mode == DEFERRED_MODE_BACKGROUND) {
 		deferred_init_wq = deferred_init_alloc_wq();

@@ -28,35 +28,11 @@ enum deferred_page_kind {
 	DEFERRED_PAGE_FREE,
 };
 
-/**
- * struct deferred_holder - who sets blocks aside, to initialise them itself
- * @setup: called at boot, when the blocks are known, to set some aside
- * @init_range: initialise all blocks in a range of pfns that are held, and return
- *	when they, and those that others of its kind are at, are initialised or
- *	given back; may sleep
- */
-struct deferred_holder {
-	void (*setup)(void);
-	void (*init_range)(unsigned long start_pfn, unsigned long end_pfn);
-};
-
-/* Takes note of a run of blocks; false if it cannot. */
-typedef bool (*deferred_hold_fn)(struct zone *zone, unsigned long pfn, unsigned long nr);
-
 #ifdef CONFIG_DEFERRED_INIT_ON_DEMAND
 
 /* True while blocks of the memory map may be left to initialise. */
 DECLARE_STATIC_KEY_FALSE(deferred_init_key);
 
-/* At most this many tables are zeroed on demand. */
-#define DEFERRED_ZERO_TABLES	8
-
-void __init deferred_init_skip_reserved(phys_addr_t start, phys_addr_t end);
-void __init deferred_init_memmap_begin(int nid, unsigned long size);
-void * __init deferred_init_memmap_alloc(unsigned long size);
-unsigned long __init deferred_init_memmap_run(unsigned long nr, unsigned long end_nr);
-void __init deferred_init_memmap_end(void);
-unsigned long __init deferred_init_clip(unsigned long start_pfn, unsigned long end_pfn);
 bool __meminit deferred_init_write(struct zone *zone, unsigned long pfn,
 				   unsigned long nr_pages, enum deferred_page_kind kind);
 void __meminit deferred_init_write_run(struct zone *zone, unsigned long pfn,
@@ -65,26 +41,13 @@ unsigned long __init deferred_init_reserved_run(int nid, unsigned long pfn,
 						unsigned long end_pfn);
 bool __init deferred_init_free(struct page *page);
 void __init deferred_init_setup(void);
-void deferred_zero_finish(void);
 bool __init deferred_init_late(void);
-
-void __init deferred_init_set_holder(const struct deferred_holder *holder);
-unsigned long __init deferred_init_hold(struct zone *zone, unsigned long leave,
-					unsigned long want, deferred_hold_fn fn);
-unsigned long __init deferred_init_first_pfn(struct zone *zone);
-bool __init deferred_init_hold_reserved(struct zone *zone, unsigned long pfn,
-					unsigned long nr);
-void deferred_init_held_begin(unsigned long pfn, unsigned long nr);
-void deferred_init_held_end(unsigned long pfn, unsigned long nr, enum vm_event_item item);
-void deferred_init_release(struct zone *zone, unsigned long pfn, unsigned long nr);
-bool deferred_init_threads_wanted(void);
 
 void __deferred_init_reserve(struct zone *zone, unsigned int order,
 			     unsigned int alloc_flags);
 bool __deferred_init_grow(struct zone *zone, unsigned int alloc_flags);
 bool __deferred_init_wait(gfp_t gfp_mask, const struct alloc_context *ac);
 void deferred_init_range(unsigned long start_pfn, unsigned long nr_pages);
-bool __deferred_init_reserved(unsigned long pfn);
 bool __deferred_init_zone_pending(struct zone *zone, unsigned long pfn);
 bool deferred_init_claimable(unsigned long pfn);
 
@@ -104,20 +67,6 @@ static inline unsigned long deferred_init_run(struct zone *zone, unsigned long p
 	    zone_is_zone_device(zone))
 		return 1;
 	return pageblock_nr_pages;
-}
-
-/**
- * deferred_init_reserved - initialise the struct page of reserved memory
- * @pfn: any pfn, whose struct page is pending
- *
- * Memory in use must not look as if it were not there.
- *
- * Context: any; nothing is done in NMI.
- * Return: true if the struct page can be read now.
- */
-static inline bool deferred_init_reserved(unsigned long pfn)
-{
-	return static_branch_unlikely(&deferred_init_key) && __deferred_init_reserved(pfn);
 }
 
 /**
@@ -203,33 +152,6 @@ static inline bool deferred_init_wait(gfp_t gfp_mask, const struct alloc_context
 
 #else
 
-static inline void deferred_init_memmap_begin(int nid, unsigned long size)
-{
-}
-
-static inline void *deferred_init_memmap_alloc(unsigned long size)
-{
-	return NULL;
-}
-
-#ifdef CONFIG_SPARSEMEM
-static inline unsigned long deferred_init_memmap_run(unsigned long nr,
-						     unsigned long end_nr)
-{
-	return PAGES_PER_SECTION;
-}
-#endif
-
-static inline void deferred_init_memmap_end(void)
-{
-}
-
-static inline unsigned long deferred_init_clip(unsigned long start_pfn,
-					       unsigned long end_pfn)
-{
-	return end_pfn;
-}
-
 static inline bool deferred_init_write(struct zone *zone, unsigned long pfn,
 				       unsigned long nr_pages,
 				       enum deferred_page_kind kind)
@@ -277,11 +199,6 @@ static inline unsigned long deferred_init_zone_pages(struct zone *zone)
 static inline void deferred_init_reserve(struct zone *zone, unsigned int order,
 					 unsigned int alloc_flags)
 {
-}
-
-static inline bool deferred_init_reserved(unsigned long pfn)
-{
-	return false;
 }
 
 static inline bool deferred_init_zone_pending(struct zone *zone,

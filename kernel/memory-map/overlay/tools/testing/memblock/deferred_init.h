@@ -7,10 +7,4 @@ static inline unsigned long deferred_init_reserved_run(int nid, unsigned long pf
 {
 	return 0;
 }
-
-static inline unsigned long deferred_init_clip(unsigned long start_pfn,
-					       unsigned long end_pfn)
-{
-	return end_pfn;
-}
 #endif /* __MM_DEFERRED_INIT_H */
