@@ -54,7 +54,10 @@ VERIFIED = "prezero=on prezero.verify=1"
 CHECKED = pytest.param(VERIFIED, marks=pytest.mark.groups("memory-map", "zeroed-pages"))
 ZEROED = pytest.mark.parametrize("cmdline", ["", CHECKED])
 #: Ends what would grow until memory is used up (brk, bigheap): a process's data in kB.
-MOST_DATA_KB = 256 << 10
+MOST_DATA_KB = 224 << 10
+#: What is taken beforehand of the memory that boot initialised, in MB, so that stressors need more
+#: however little they get done in their time.
+FILLER_MB = 128
 #: What each test must have initialised at least, in kB.
 INITIALISED_KB = 32 << 10
 #: What a kernel may use more at one time than at another, in kB, apart from what it itemises.
@@ -79,14 +82,18 @@ def stress(
     job = folder / "job"
     lines = [f"run {order}", *(f"{name} {2 if order == 'sequential' else 1}" for name in stressors)]
     job.write_text(OPTIONS + "\n".join(lines) + "\n")
-    commands = (
+    prepared = (
         "busybox mkdir -p /dev/shm",
         "busybox mount -t tmpfs tmpfs /dev/shm",
+        f"busybox dd if=/dev/zero of=/dev/shm/filler bs=1M count={FILLER_MB}",
+    )
+    commands = (
         f"ulimit -d {MOST_DATA_KB}",
         "cd /tmp",
         f"exec stress-ng --job /etc/job --timeout {seconds}s --yaml /tmp/yaml",
     )
     programs = (
+        f"bash -c '{'; '.join(prepared)}'",
         "poke show before /proc/meminfo",
         "poke show zones_before /proc/zoneinfo",
         f"bash -c '{'; '.join(commands)}'",
