@@ -29,6 +29,7 @@ COMMANDS = {
     "lint": "lint:lint",
     "test": "selftest:test",
     "kernel": "kernel_cli:app",
+    "parameters": "parameters_cli:run",
 }
 _HELP = "Linux boot time that stays flat as memory grows."
 
