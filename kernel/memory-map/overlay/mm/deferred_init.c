@@ -272,9 +272,8 @@ static void deferred_init_request(enum deferred_init_request request)
  * Pages that are all alike but for their place.
  *
  * Context: any; nobody else may know of the struct pages yet.
- * Return: true.
  */
-bool __meminit deferred_init_write(struct zone *zone, unsigned long pfn,
+void __meminit deferred_init_write(struct zone *zone, unsigned long pfn,
 				   unsigned long nr_pages, enum deferred_page_kind kind)
 {
 	unsigned long words[sizeof(struct page) / sizeof(long)];
@@ -307,76 +306,6 @@ bool __meminit deferred_init_write(struct zone *zone, unsigned long pfn,
 		set_page_address(page, __va(PFN_PHYS(pfn + (page - first))));
 #endif
 	}
-	return true;
-}
-
-/**
- * deferred_init_write_run - write struct pages when memory is found or added
- * @zone: their zone
- * @pfn: the first pfn, of one section with all others
- * @nr_pages: number of pages
- * @context: how they get into the buddy allocator
- *
- * Context: boot, or memory hotplug.
- */
-void __meminit deferred_init_write_run(struct zone *zone, unsigned long pfn,
-				       unsigned long nr_pages, enum meminit_context context)
-{
-	static const enum deferred_page_kind kinds[] = {
-		[MEMINIT_EARLY]		= DEFERRED_PAGE_USED,
-		[MEMINIT_HOTPLUG]	= DEFERRED_PAGE_OFFLINE,
-		[MEMINIT_DEFERRED]	= DEFERRED_PAGE_FREE,
-	};
-
-	deferred_init_write(zone, pfn, nr_pages, kinds[context]);
-}
-
-/**
- * deferred_init_reserved_run - write the struct pages of a reserved pageblock
- * @nid: their node
- * @pfn: the first pfn, of a section of boot
- * @end_pfn: end of what is reserved
- *
- * Context: boot, before memblock hands memory over.
- * Return: how many were written; 0 if that of @pfn is left to the caller.
- */
-unsigned long __init deferred_init_reserved_run(int nid, unsigned long pfn,
-						unsigned long end_pfn)
-{
-	const unsigned long last_pfn = pfn + pageblock_nr_pages - 1;
-	enum migratetype migratetype;
-	struct zone *zone, *end;
-
-	if (!pageblock_aligned(pfn) || last_pfn >= end_pfn || !node_online(nid) ||
-	    pfn < NODE_DATA(nid)->first_deferred_pfn)
-		return 0;
-
-	zone = NODE_DATA(nid)->node_zones;
-	end = zone + MAX_NR_ZONES;
-	while (zone < end && !zone_spans_pfn(zone, pfn))
-		zone++;
-	if (zone == end || !zone_spans_pfn(zone, last_pfn))
-		return 0;
-
-	deferred_init_write(zone, pfn, pageblock_nr_pages, DEFERRED_PAGE_RESERVED);
-	migratetype = kho_scratch_migratetype(pfn, MIGRATE_MOVABLE);
-	init_pageblock_migratetype(pfn_to_page(pfn), migratetype, false);
-	return pageblock_nr_pages;
-}
-
-/**
- * deferred_init_free - hand a block of fresh struct pages to the buddy allocator
- * @page: first page of a block of the largest order, free and written by
- *        deferred_init_write()
- *
- * Context: boot, with memory that is not in managed_pages yet.
- * Return: true.
- */
-bool __init deferred_init_free(struct page *page)
-{
-	atomic_long_add(MAX_ORDER_NR_PAGES, &page_zone(page)->managed_pages);
-	__free_pages_core(page, MAX_PAGE_ORDER, MEMINIT_DEFERRED);
-	return true;
 }
 
 static void deferred_init_block_pages(struct zone *zone, unsigned long pfn,

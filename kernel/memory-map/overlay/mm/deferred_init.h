@@ -28,46 +28,24 @@ enum deferred_page_kind {
 	DEFERRED_PAGE_FREE,
 };
 
-#ifdef CONFIG_DEFERRED_INIT_ON_DEMAND
-
 /* True while blocks of the memory map may be left to initialise. */
 DECLARE_STATIC_KEY_FALSE(deferred_init_key);
 
-bool __meminit deferred_init_write(struct zone *zone, unsigned long pfn,
+static inline bool deferred_init_active(void)
+{
+	return IS_ENABLED(CONFIG_DEFERRED_INIT_ON_DEMAND) &&
+	       static_branch_unlikely(&deferred_init_key);
+}
+
+void __meminit deferred_init_write(struct zone *zone, unsigned long pfn,
 				   unsigned long nr_pages, enum deferred_page_kind kind);
-void __meminit deferred_init_write_run(struct zone *zone, unsigned long pfn,
-				       unsigned long nr_pages, enum meminit_context context);
-unsigned long __init deferred_init_reserved_run(int nid, unsigned long pfn,
-						unsigned long end_pfn);
-bool __init deferred_init_free(struct page *page);
-void __init deferred_init_setup(void);
-bool __init deferred_init_late(void);
 
 void __deferred_init_reserve(struct zone *zone, unsigned int order,
 			     unsigned int alloc_flags);
 bool __deferred_init_grow(struct zone *zone, unsigned int alloc_flags);
 bool __deferred_init_wait(gfp_t gfp_mask, const struct alloc_context *ac);
-void deferred_init_range(unsigned long start_pfn, unsigned long nr_pages);
 bool __deferred_init_zone_pending(struct zone *zone, unsigned long pfn);
 bool deferred_init_claimable(unsigned long pfn);
-
-/**
- * deferred_init_run - how many struct pages to write in one go
- * @zone: their zone
- * @pfn: the first pfn
- * @end_pfn: end of the range that is being initialised
- *
- * Context: any.
- * Return: the pages of a pageblock, or 1.
- */
-static inline unsigned long deferred_init_run(struct zone *zone, unsigned long pfn,
-					      unsigned long end_pfn)
-{
-	if (!pageblock_aligned(pfn) || end_pfn - pfn < pageblock_nr_pages ||
-	    zone_is_zone_device(zone))
-		return 1;
-	return pageblock_nr_pages;
-}
 
 /**
  * deferred_init_zone_pending - is @pfn free memory of @zone, not initialised?
@@ -80,8 +58,7 @@ static inline unsigned long deferred_init_run(struct zone *zone, unsigned long p
 static inline bool deferred_init_zone_pending(struct zone *zone,
 					      unsigned long pfn)
 {
-	return static_branch_unlikely(&deferred_init_key) &&
-	       __deferred_init_zone_pending(zone, pfn);
+	return deferred_init_active() && __deferred_init_zone_pending(zone, pfn);
 }
 
 /**
@@ -95,9 +72,11 @@ static inline bool deferred_init_zone_pending(struct zone *zone,
  */
 static inline unsigned long deferred_init_zone_pages(struct zone *zone)
 {
-	if (!static_branch_unlikely(&deferred_init_key))
-		return 0;
-	return zone_page_state(zone, NR_DEFERRED);
+#ifdef CONFIG_DEFERRED_INIT_ON_DEMAND
+	if (deferred_init_active())
+		return zone_page_state(zone, NR_DEFERRED);
+#endif
+	return 0;
 }
 
 /**
@@ -114,7 +93,7 @@ static inline unsigned long deferred_init_zone_pages(struct zone *zone)
 static inline void deferred_init_reserve(struct zone *zone, unsigned int order,
 					 unsigned int alloc_flags)
 {
-	if (static_branch_unlikely(&deferred_init_key))
+	if (deferred_init_active())
 		__deferred_init_reserve(zone, order, alloc_flags);
 }
 
@@ -128,8 +107,7 @@ static inline void deferred_init_reserve(struct zone *zone, unsigned int order,
  */
 static inline bool deferred_init_grow(struct zone *zone, unsigned int alloc_flags)
 {
-	return static_branch_unlikely(&deferred_init_key) &&
-	       __deferred_init_grow(zone, alloc_flags);
+	return deferred_init_active() && __deferred_init_grow(zone, alloc_flags);
 }
 
 /**
@@ -146,78 +124,22 @@ static inline bool deferred_init_grow(struct zone *zone, unsigned int alloc_flag
  */
 static inline bool deferred_init_wait(gfp_t gfp_mask, const struct alloc_context *ac)
 {
-	return static_branch_unlikely(&deferred_init_key) &&
-	       __deferred_init_wait(gfp_mask, ac);
+	return deferred_init_active() && __deferred_init_wait(gfp_mask, ac);
 }
+
+#ifdef CONFIG_DEFERRED_INIT_ON_DEMAND
+
+void __init deferred_init_setup(void);
+bool __init deferred_init_late(void);
+void deferred_init_range(unsigned long start_pfn, unsigned long nr_pages);
 
 #else
-
-static inline bool deferred_init_write(struct zone *zone, unsigned long pfn,
-				       unsigned long nr_pages,
-				       enum deferred_page_kind kind)
-{
-	return false;
-}
-
-static inline unsigned long deferred_init_run(struct zone *zone, unsigned long pfn,
-					      unsigned long end_pfn)
-{
-	return 1;
-}
-
-static inline void deferred_init_write_run(struct zone *zone, unsigned long pfn,
-					   unsigned long nr_pages,
-					   enum meminit_context context)
-{
-}
-
-static inline unsigned long deferred_init_reserved_run(int nid, unsigned long pfn,
-						       unsigned long end_pfn)
-{
-	return 0;
-}
-
-static inline bool deferred_init_free(struct page *page)
-{
-	return false;
-}
 
 static inline void deferred_init_setup(void)
 {
 }
 
 static inline bool deferred_init_late(void)
-{
-	return false;
-}
-
-static inline unsigned long deferred_init_zone_pages(struct zone *zone)
-{
-	return 0;
-}
-
-static inline void deferred_init_reserve(struct zone *zone, unsigned int order,
-					 unsigned int alloc_flags)
-{
-}
-
-static inline bool deferred_init_zone_pending(struct zone *zone,
-					      unsigned long pfn)
-{
-	return false;
-}
-
-static inline bool deferred_init_claimable(unsigned long pfn)
-{
-	return false;
-}
-
-static inline bool deferred_init_grow(struct zone *zone, unsigned int alloc_flags)
-{
-	return false;
-}
-
-static inline bool deferred_init_wait(gfp_t gfp_mask, const struct alloc_context *ac)
 {
 	return false;
 }

@@ -2,9 +2,9 @@
 #ifndef __MM_DEFERRED_INIT_H
 #define __MM_DEFERRED_INIT_H
 
-static inline unsigned long deferred_init_reserved_run(int nid, unsigned long pfn,
-						       unsigned long end_pfn)
+static inline unsigned long deferred_init_clip(unsigned long start_pfn,
+					       unsigned long end_pfn)
 {
-	return 0;
+	return end_pfn;
 }
 #endif /* __MM_DEFERRED_INIT_H */
