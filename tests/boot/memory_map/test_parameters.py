@@ -12,6 +12,8 @@ pytestmark = pytest.mark.groups("memory-map")
 PARAMETERS = [
     "movablecore=1G",
     "kernelcore=1G",
+    # Without mirrored memory, which no emulator has: as if it was not there.
+    "kernelcore=mirror",
     "movable_node",
     "mem=1500M",
     # Begins and ends inside blocks of the buddy allocator, below what boot takes from the top.

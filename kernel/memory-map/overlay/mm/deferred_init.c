@@ -277,8 +277,7 @@ void __meminit deferred_init_write(struct zone *zone, unsigned long pfn,
 				   unsigned long nr_pages, enum deferred_page_kind kind)
 {
 	unsigned long words[sizeof(struct page) / sizeof(long)];
-	struct page template, *first = pfn_to_page(pfn), *page = first;
-	struct page *end = first + nr_pages;
+	struct page template, *page = pfn_to_page(pfn), *end = page + nr_pages;
 	int i;
 
 	__init_single_page(&template, pfn, zone_idx(zone), zone_to_nid(zone));
@@ -302,9 +301,6 @@ void __meminit deferred_init_write(struct zone *zone, unsigned long pfn,
 		for (i = 0; i < ARRAY_SIZE(words); i++)
 			((unsigned long *)page)[i] = words[i];
 		INIT_LIST_HEAD(&page->lru);
-#ifdef WANT_PAGE_VIRTUAL
-		set_page_address(page, __va(PFN_PHYS(pfn + (page - first))));
-#endif
 	}
 }
 
@@ -808,6 +804,19 @@ int deferred_init_complete(void)
 }
 
 /**
+ * deferred_init_decline - have boot wait, whatever deferred_init= says
+ * @reason: why, for the log
+ *
+ * Context: boot, after early parameters and before struct pages are initialised.
+ */
+void __meminit deferred_init_decline(const char *reason)
+{
+	if (deferred_init_mode != DEFERRED_MODE_WAIT)
+		pr_info("%s: boot waits for the memory map\n", reason);
+	deferred_init_mode = DEFERRED_MODE_WAIT;
+}
+
+/**
  * deferred_init_wanted - is boot to leave behind what grows with memory?
  *
  * Context: boot, after early parameters.
@@ -966,9 +975,7 @@ void __init deferred_init_setup(void)
 	int nid;
 
 	if (!deferred_init_wanted()) {
-		if (deferred_init_mode != DEFERRED_MODE_WAIT)
-			pr_info("kexec handover: boot waits for the memory map\n");
-		deferred_init_mode = DEFERRED_MODE_WAIT;
+		deferred_init_decline("kexec handover");
 		return;
 	}
 

@@ -130,12 +130,17 @@ static inline bool deferred_init_wait(gfp_t gfp_mask, const struct alloc_context
 #ifdef CONFIG_DEFERRED_INIT_ON_DEMAND
 
 void __init deferred_init_setup(void);
+void __meminit deferred_init_decline(const char *reason);
 bool __init deferred_init_late(void);
 void deferred_init_range(unsigned long start_pfn, unsigned long nr_pages);
 
 #else
 
 static inline void deferred_init_setup(void)
+{
+}
+
+static inline void deferred_init_decline(const char *reason)
 {
 }
 

@@ -214,8 +214,20 @@ static void __init deferred_init_mode_test(struct kunit *test)
 				    modes[i].mode, "deferred_init=%s", modes[i].value);
 }
 
+static void __init deferred_init_decline_test(struct kunit *test)
+{
+	enum deferred_init_mode mode = deferred_init_mode;
+
+	deferred_init_mode = DEFERRED_MODE_LAZY;
+	deferred_init_decline("a test");
+	KUNIT_EXPECT_EQ(test, deferred_init_mode, DEFERRED_MODE_WAIT);
+	KUNIT_EXPECT_FALSE(test, deferred_init_wanted());
+	deferred_init_mode = mode;
+}
+
 static struct kunit_case __refdata deferred_init_param_test_cases[] = {
 	KUNIT_CASE(deferred_init_mode_test),
+	KUNIT_CASE(deferred_init_decline_test),
 	{}
 };
 

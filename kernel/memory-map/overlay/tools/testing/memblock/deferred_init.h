@@ -2,9 +2,7 @@
 #ifndef __MM_DEFERRED_INIT_H
 #define __MM_DEFERRED_INIT_H
 
-static inline unsigned long deferred_init_clip(unsigned long start_pfn,
-					       unsigned long end_pfn)
+static inline void deferred_init_decline(const char *reason)
 {
-	return end_pfn;
 }
 #endif /* __MM_DEFERRED_INIT_H */
