@@ -118,6 +118,34 @@ def test_a_cut_block_is_left_to_boot(guests: Guests, limit: str, config: str, ar
     assert len(lost) <= 1 and sum(lost) < BLOCK
 
 
+@pytest.mark.parametrize(
+    ("more", "reserved"),
+    [
+        # Not memmap=, though it ends like it.
+        ("hugetlb_free_vmemmap=on", 0),
+        # mem=2G comes before it: each takes away what lies behind it.
+        ("mem=4G", 0),
+        ("mem=1G", 0),
+        ("memmap=128M$5G", 128),
+    ],
+)
+def test_nothing_is_lost_beside_other_parameters(guests: Guests, more: str, reserved: int) -> None:
+    record = guests(added("8G", f"deferred_mem.mode=kernel {more}"))
+    # mem=1G hides the block that the hole below 4 GiB cuts.
+    lost = [int(end, 16) + 1 - int(start, 16) for start, end in LOST.findall(record.log)]
+    assert sum(lost) < BLOCK
+    assert 8192 - reserved - 2 <= sum(mib(record).values()) + sum(lost) / MIB <= 8192 - reserved
+
+
+def test_a_map_of_the_users_own_is_told_as_missing(guests: Guests) -> None:
+    cmdline = "mem=2G deferred_mem.mode=kernel memmap=3G"
+    programs = (f"poke await none {FILES}state incomplete", f"poke show missing {FILES}missing")
+    record = guests(asked("flatboot", "4G", programs, cmdline=cmdline))
+    assert record.results["await.none"] == "ok"
+    assert 2000 * MIB < int(record.files["missing"]) <= 2048 * MIB
+    assert any("stay hidden: memmap= says what is memory" in line for line in said(record))
+
+
 @pytest.mark.parametrize(("config", "arch"), RARELY)
 def test_nothing_to_add(guests: Guests, config: str, arch: str) -> None:
     record = guests(

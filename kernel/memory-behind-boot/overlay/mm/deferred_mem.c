@@ -138,6 +138,8 @@ static struct deferred_mem_share deferred_mem_kernelcore __initdata;
 static struct deferred_mem_share deferred_mem_movablecore __initdata;
 static struct deferred_mem_range deferred_mem_ranges[DEFERRED_MEM_RANGES] __ro_after_init;
 static unsigned int deferred_mem_nr_ranges __ro_after_init;
+/* Bytes that are hidden and never added */
+static u64 deferred_mem_refused __ro_after_init;
 static phys_addr_t deferred_mem_boot_end __ro_after_init;
 
 static struct deferred_mem_range *deferred_mem_end(void)
@@ -248,6 +250,20 @@ void __init deferred_mem_hide(phys_addr_t start, phys_addr_t end)
 	range->start = start;
 	range->end = end;
 	deferred_mem_nr_ranges++;
+}
+
+/**
+ * deferred_mem_refuse - tell of memory that is hidden and cannot be added
+ * @bytes: how much
+ * @why: why not, for the log
+ *
+ * Context: early boot, with deferred_mem_wanted().
+ */
+void __init deferred_mem_refuse(u64 bytes, const char *why)
+{
+	if (bytes)
+		pr_warn("%llu MiB stay hidden: %s\n", bytes / SZ_1M, why);
+	deferred_mem_refused += bytes;
 }
 
 /**
@@ -945,8 +961,8 @@ static int deferred_mem_thread(void *unused)
 					!urgent && READ_ONCE(deferred_mem_urgent), try * HZ);
 	}
 	scoped_guard(mutex, &deferred_mem_lock)
-		deferred_mem_set_state(missing ? DEFERRED_MEM_INCOMPLETE :
-						 DEFERRED_MEM_COMPLETE);
+		deferred_mem_set_state(missing || deferred_mem_refused ?
+				       DEFERRED_MEM_INCOMPLETE : DEFERRED_MEM_COMPLETE);
 	deferred_mem_free_spare();
 	if (found)
 		pr_info("%llu MiB added in %lld ms, %llu MiB are missing\n",
@@ -1062,7 +1078,7 @@ static ssize_t missing_show(struct kobject *kobj, struct kobj_attribute *attr, c
 	ret = lock_device_hotplug_sysfs();
 	if (ret)
 		return ret;
-	missing = deferred_mem_count_all_missing();
+	missing = deferred_mem_refused + deferred_mem_count_all_missing();
 	unlock_device_hotplug();
 	return sysfs_emit(buf, "%llu\n", missing);
 }

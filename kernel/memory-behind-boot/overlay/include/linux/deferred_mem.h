@@ -9,6 +9,7 @@
 bool deferred_mem_wanted(void);
 void deferred_mem_hide(phys_addr_t start, phys_addr_t end);
 void deferred_mem_keep(phys_addr_t start, phys_addr_t end);
+void deferred_mem_refuse(u64 bytes, const char *why);
 unsigned long deferred_mem_end_pfn(void);
 phys_addr_t deferred_mem_limit(phys_addr_t limit);
 bool deferred_mem_short(gfp_t gfp, unsigned int order, enum zone_type highest);
@@ -23,6 +24,10 @@ static inline void deferred_mem_hide(phys_addr_t start, phys_addr_t end)
 }
 
 static inline void deferred_mem_keep(phys_addr_t start, phys_addr_t end)
+{
+}
+
+static inline void deferred_mem_refuse(u64 bytes, const char *why)
 {
 }
 

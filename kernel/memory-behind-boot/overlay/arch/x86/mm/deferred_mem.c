@@ -8,7 +8,6 @@
 #include <linux/memory_hotplug.h>
 #include <linux/printk.h>
 #include <linux/sizes.h>
-#include <linux/string.h>
 
 #include <asm/e820/api.h>
 
@@ -19,26 +18,47 @@
 #define LARGE_BLOCKS	SZ_64G
 #define LARGE_BLOCK	SZ_2G
 
+/* Bytes of memory in a map, and in @end where the last of them ends. */
+static u64 __init e820__ram(const struct e820_table *table, u64 *end)
+{
+	const struct e820_entry *entry;
+	u64 bytes = 0;
+
+	*end = 0;
+	for (entry = table->entries; entry < table->entries + table->nr_entries; entry++) {
+		if (entry->type != E820_TYPE_RAM)
+			continue;
+		*end = max(*end, entry->addr + entry->size);
+		bytes += entry->size;
+	}
+	return bytes;
+}
+
 /**
  * e820__defer_hidden - hand the memory that mem= hides to mm/deferred_mem.c
+ * @own_map: has memmap= said what is memory, and not just what is reserved?
  *
  * A memory block that mem= cuts is given to boot as a whole: it could not be added
  * later.
  *
  * Context: early boot, after early parameters.
  */
-void __init e820__defer_hidden(void)
+void __init e820__defer_hidden(bool own_map)
 {
-	u64 limit, start, end;
+	u64 limit, start, end, left, all;
 	unsigned int i;
 
 	if (max_mem_size == U64_MAX || !deferred_mem_wanted())
 		return;
+	left = e820__ram(e820_table, &end);
 	/* A map of the user's own says what not to touch, by leaving it out. */
-	if (strstr(boot_command_line, "memmap=")) {
-		pr_warn("deferred_mem: with memmap= no memory is deferred\n");
+	if (own_map) {
+		all = e820__ram(e820_table_firmware, &end);
+		deferred_mem_refuse(all - min(all, left), "memmap= says what is memory");
 		return;
 	}
+	/* Of several mem=, the least counts: each has taken away what lies behind it. */
+	max_mem_size = min(max_mem_size, end);
 
 	limit = round_up(max_mem_size,
 			 max_mem_size < LARGE_BLOCKS ? MIN_MEMORY_BLOCK_SIZE : LARGE_BLOCK);
