@@ -137,6 +137,20 @@ def test_nothing_is_lost_beside_other_parameters(guests: Guests, more: str, rese
     assert 8192 - reserved - 2 <= sum(mib(record).values()) + sum(lost) / MIB <= 8192 - reserved
 
 
+def test_a_memory_device_that_is_there_at_boot_is_not_lost(guests: Guests) -> None:
+    device = (
+        *("-m", "size=2048M,slots=1,maxmem=8G"),
+        *("-object", "memory-backend-ram,id=dimm,size=1G"),
+        *("-device", "pc-dimm,memdev=dimm"),
+    )
+    cmdline = "mem=1G deferred_mem.mode=kernel memhp_default_state=online"
+    record = guests(asked("flatboot", "2G", SHOW, cmdline=cmdline, arguments=device))
+    lost = [int(end, 16) + 1 - int(start, 16) for start, end in LOST.findall(record.log)]
+    assert sum(lost) < BLOCK
+    assert 3072 - 2 <= sum(mib(record).values()) + sum(lost) / MIB <= 3072
+    assert "add_memory failed" not in record.log
+
+
 def test_a_map_of_the_users_own_is_told_as_missing(guests: Guests) -> None:
     cmdline = "mem=2G deferred_mem.mode=kernel memmap=3G"
     programs = (f"poke await none {FILES}state incomplete", f"poke show missing {FILES}missing")

@@ -565,6 +565,28 @@ static void __init deferred_mem_plan(void)
 	deferred_mem_share_out(kernel);
 }
 
+/**
+ * deferred_mem_allows - may memory behind mem= be added while the kernel boots?
+ * @start: its first byte
+ * @size: its size in bytes
+ *
+ * A memory device that firmware tells of once, and that is not in its memory map, would
+ * be lost otherwise. What is hidden has to wait.
+ *
+ * Context: process context.
+ * Return: true if so.
+ */
+bool deferred_mem_allows(u64 start, u64 size)
+{
+	struct deferred_mem_range *range;
+
+	for (range = deferred_mem_ranges; range < deferred_mem_end(); range++) {
+		if (start < range->end && range->start < start + size)
+			return false;
+	}
+	return deferred_mem_mode != DEFERRED_MEM_OFF;
+}
+
 /* Called before memblock goes. */
 static int __init deferred_mem_find(void)
 {

@@ -10,6 +10,7 @@ bool deferred_mem_wanted(void);
 void deferred_mem_hide(phys_addr_t start, phys_addr_t end);
 void deferred_mem_keep(phys_addr_t start, phys_addr_t end);
 void deferred_mem_refuse(u64 bytes, const char *why);
+bool deferred_mem_allows(u64 start, u64 size);
 unsigned long deferred_mem_end_pfn(void);
 phys_addr_t deferred_mem_limit(phys_addr_t limit);
 bool deferred_mem_short(gfp_t gfp, unsigned int order, enum zone_type highest);
@@ -29,6 +30,11 @@ static inline void deferred_mem_keep(phys_addr_t start, phys_addr_t end)
 
 static inline void deferred_mem_refuse(u64 bytes, const char *why)
 {
+}
+
+static inline bool deferred_mem_allows(u64 start, u64 size)
+{
+	return false;
 }
 
 static inline unsigned long deferred_mem_end_pfn(void)
