@@ -2,22 +2,16 @@
 /*
  * deferred-memd - add the memory that mem= kept from boot, block by block
  *
- *	deferred-memd			add it, and tell the kernel when done
- *	deferred-memd --plan		show what that would do, and do nothing
- *	deferred-memd --status		show what is there
- *	deferred-memd --json ...	... as JSON
- *
- * Exit status: 0 if all deferred memory is online (--plan: always), 1 if not,
- * 2 if this could not be found out.
- *
- * The kernel's part is in Documentation/admin-guide/mm/deferred_mem.rst. It
- * adds what this program leaves out, so a failure here loses no memory.
+ * USAGE below says how to call it. The kernel's part is in
+ * Documentation/admin-guide/mm/deferred_mem.rst. It adds what this program
+ * leaves out, so a failure here loses no memory.
  *
  * All paths are relative to /sys, where main() goes: the program works on when
  * it was started from an initramfs and the root is switched under it.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -27,8 +21,26 @@
 
 #define DIRECTORY "kernel/deferred_mem_init/"
 #define BLOCKS "devices/system/memory/"
-#define PROBE BLOCKS "probe"
 #define MAX_RANGES 256
+/* The kernel ends long before, whatever fails. */
+#define PATIENCE_S 300
+
+#define VERSION "deferred-memd 1.1"
+#define USAGE                                                                  \
+	"usage: deferred-memd [--sysfs DIR] [[--json] --plan | [--json] "      \
+	"--status]\n"                                                          \
+	"\n"                                                                   \
+	"Adds the memory that mem= kept from boot, and tells the kernel when " \
+	"done.\n"                                                              \
+	"\n"                                                                   \
+	"  --plan       show what that would do, and do nothing\n"             \
+	"  --status     show what is there\n"                                  \
+	"  --json       show it as JSON\n"                                     \
+	"  --sysfs DIR  in place of /sys\n"                                    \
+	"  --help, --version\n"                                                \
+	"\n"                                                                   \
+	"Exit status: 0 if all of that memory is online where it is planned\n" \
+	"(--plan: always), 1 if not, 2 if this could not be found out.\n"
 
 enum block_state { ABSENT, OFFLINE, ONLINE };
 
@@ -118,19 +130,42 @@ static void read_plan(void)
 	}
 }
 
-static void block_path(char *path, size_t size, unsigned long long start)
+static void block_path(char *path, size_t size, unsigned long long start,
+		       const char *file)
 {
-	snprintf(path, size, BLOCKS "memory%llu/state", start / block_size);
+	snprintf(path, size, BLOCKS "memory%llu/%s", start / block_size, file);
 }
 
 static enum block_state block_state(unsigned long long start)
 {
 	char path[128], text[32];
 
-	block_path(path, sizeof(path), start);
+	block_path(path, sizeof(path), start, "state");
 	if (!read_text(path, text, sizeof(text)))
 		return ABSENT;
 	return strcmp(text, "online") ? OFFLINE : ONLINE;
+}
+
+/* Is a block that is online in a zone other than the planned one? */
+static bool is_elsewhere(const struct range *range, unsigned long long start)
+{
+	char path[128], text[64];
+
+	block_path(path, sizeof(path), start, "valid_zones");
+	/* Kernels that cannot take memory away do not say. */
+	if (block_state(start) != ONLINE ||
+	    !read_text(path, text, sizeof(text)))
+		return false;
+	return !strcmp(text, "Movable") != !strcmp(range->zone, "movable");
+}
+
+static unsigned long long blocks_elsewhere(const struct range *range)
+{
+	unsigned long long start, count = 0;
+
+	for (start = range->start; start < range->end; start += block_size)
+		count += is_elsewhere(range, start);
+	return count;
 }
 
 static unsigned long long blocks_online(const struct range *range)
@@ -142,57 +177,82 @@ static unsigned long long blocks_online(const struct range *range)
 	return count;
 }
 
-/*
- * The probe file takes the node of the first memory for whatever boot did not
- * see, so it is of use on machines with one node only.
- */
-static bool use_probe(void)
-{
-	int i;
-
-	for (i = 0; i < nr_ranges; i++) {
-		if (ranges[i].node)
-			return false;
-	}
-	return !access(PROBE, W_OK);
-}
-
 /* Returns 0 or an errno. */
-static int add_block(const struct range *range, unsigned long long start,
-		     bool probe)
+static int add_block(const struct range *range, unsigned long long start)
 {
 	char text[64], path[128];
-	int error;
 
 	if (block_state(start) == ABSENT) {
-		if (!probe) {
-			snprintf(text, sizeof(text), "%#llx %s", start,
-				 range->zone);
-			return write_text(DIRECTORY "add", text);
-		}
-		snprintf(text, sizeof(text), "%#llx", start);
-		error = write_text(PROBE, text);
-		if (error && error != EEXIST)
-			return error;
+		snprintf(text, sizeof(text), "%#llx %s\n", start, range->zone);
+		return write_text(DIRECTORY "add", text);
 	}
-	/* It may have come online by itself: memhp_default_state=. */
-	if (block_state(start) == ONLINE)
-		return 0;
-	block_path(path, sizeof(path), start);
+	/* Somebody added it and did not bring it online. */
+	block_path(path, sizeof(path), start, "state");
 	snprintf(text, sizeof(text), "online_%s", range->zone);
 	return write_text(path, text);
 }
 
+/* Wait until the kernel has added what was left to it. */
+static void await_kernel(void)
+{
+	struct pollfd polled = { .events = POLLPRI };
+	char state[32];
+	int seconds;
+
+	for (seconds = 0; seconds < PATIENCE_S; seconds++) {
+		polled.fd = open(DIRECTORY "state", O_RDONLY | O_CLOEXEC);
+		/* What is read before it changes is not told of. */
+		if (!read_text(DIRECTORY "state", state, sizeof(state)) ||
+		    !strcmp(state, "complete") ||
+		    !strcmp(state, "incomplete")) {
+			close(polled.fd);
+			return;
+		}
+		poll(&polled, 1, 1000);
+		close(polled.fd);
+	}
+}
+
+/* Tell of all that is not as planned; returns the exit status. */
+static int verify(void)
+{
+	unsigned long long start;
+	int i, status = 0;
+
+	for (i = 0; i < nr_ranges; i++) {
+		for (start = ranges[i].start; start < ranges[i].end;
+		     start += block_size) {
+			if (block_state(start) != ONLINE)
+				fprintf(stderr,
+					"deferred-memd: block at %#llx: "
+					"not online\n",
+					start);
+			else if (is_elsewhere(ranges + i, start))
+				fprintf(stderr,
+					"deferred-memd: block at %#llx: online "
+					"in another zone than planned: is "
+					"there "
+					"a rule of udev, or "
+					"memhp_default_state=?\n",
+					start);
+			else
+				continue;
+			status = 1;
+		}
+	}
+	return status;
+}
+
 static int add_all(void)
 {
-	const bool probe = use_probe();
 	unsigned long long start;
-	int i, pass, error, failed = 0;
+	int i, pass, error;
 
 	error = write_text(DIRECTORY "state", "user");
 	if (error == EALREADY || error == EPERM) {
 		puts("the kernel adds the memory itself");
-		return 0;
+		await_kernel();
+		return verify();
 	}
 	if (error == EBUSY)
 		give_up("another agent is at work");
@@ -209,26 +269,25 @@ static int add_all(void)
 			     start += block_size) {
 				if (block_state(start) == ONLINE)
 					continue;
-				error = add_block(ranges + i, start, probe);
+				error = add_block(ranges + i, start);
 				if (!error)
 					continue;
 				fprintf(stderr,
 					"deferred-memd: block at %#llx: %s: "
 					"left to the kernel\n",
 					start, strerror(error));
-				failed++;
 			}
 		}
 	}
 	error = write_text(DIRECTORY "state", "done");
 	if (error && error != EALREADY)
 		give_up("/sys/%sstate: %s", DIRECTORY, strerror(error));
-	return failed ? 1 : 0;
+	await_kernel();
+	return verify();
 }
 
 static void show_plan(bool json)
 {
-	const char *way = use_probe() ? "probe" : "add";
 	int i;
 
 	printf(json ? "{\"block_size\": %llu, \"ranges\": ["
@@ -242,15 +301,15 @@ static void show_plan(bool json)
 		if (json)
 			printf("%s{\"start\": %llu, \"end\": %llu, \"node\": "
 			       "%d, \"zone\": \"%s\","
-			       " \"blocks\": %llu, \"through\": \"%s\"}",
+			       " \"blocks\": %llu}",
 			       i ? ", " : "", range->start, range->end,
 			       range->node, range->zone,
-			       blocks - blocks_online(range), way);
+			       blocks - blocks_online(range));
 		else
-			printf("%#llx-%#llx on node %d: add %llu blocks "
-			       "through %s, online_%s\n",
+			printf("%#llx-%#llx on node %d: add %llu blocks, "
+			       "online_%s\n",
 			       range->start, range->end, range->node,
-			       blocks - blocks_online(range), way, range->zone);
+			       blocks - blocks_online(range), range->zone);
 	}
 	if (json)
 		puts("]}");
@@ -258,7 +317,7 @@ static void show_plan(bool json)
 
 static int show_status(bool json)
 {
-	unsigned long long online, total, missing = 0;
+	unsigned long long online, total, elsewhere, missing = 0, astray = 0;
 	char state[32] = "unknown";
 	int i;
 
@@ -268,52 +327,69 @@ static int show_status(bool json)
 		       "[",
 		       state, block_size);
 	else
-		printf("%-36s %4s %-8s %12s %12s\n", "addresses", "node",
-		       "zone", "MiB", "online MiB");
+		printf("%-35s %4s %-8s %8s %8s %10s\n", "addresses", "node",
+		       "zone", "MiB", "online", "elsewhere");
 	for (i = 0; i < nr_ranges; i++) {
 		const struct range *range = ranges + i;
 
 		total = range->end + 1 - range->start;
 		online = blocks_online(range) * block_size;
+		elsewhere = blocks_elsewhere(range) * block_size;
 		missing += total - online;
+		astray += elsewhere;
 		if (json)
 			printf("%s{\"start\": %llu, \"end\": %llu, \"node\": "
 			       "%d, \"zone\": \"%s\","
-			       " \"online\": %llu}",
+			       " \"online\": %llu, \"elsewhere\": %llu}",
 			       i ? ", " : "", range->start, range->end,
-			       range->node, range->zone, online);
+			       range->node, range->zone, online, elsewhere);
 		else
-			printf("%#017llx-%#017llx  %4d %-8s %12llu %12llu\n",
+			printf("%#017llx-%#017llx %4d %-8s %8llu %8llu "
+			       "%10llu\n",
 			       range->start, range->end, range->node,
-			       range->zone, total >> 20, online >> 20);
+			       range->zone, total >> 20, online >> 20,
+			       elsewhere >> 20);
 	}
 	if (json)
-		printf("], \"missing\": %llu}\n", missing);
+		printf("], \"missing\": %llu, \"elsewhere\": %llu}\n", missing,
+		       astray);
 	else
-		printf("state: %s, %llu MiB missing\n", state, missing >> 20);
-	return missing ? 1 : 0;
+		printf("state: %s, %llu MiB missing, %llu MiB in another zone "
+		       "than planned\n",
+		       state, missing >> 20, astray >> 20);
+	return missing || astray ? 1 : 0;
 }
 
 int main(int argc, char **argv)
 {
 	bool json = false, plan = false, status = false;
+	const char *sysfs = "/sys";
 	int i;
 
 	for (i = 1; i < argc; i++) {
-		if (!strcmp(argv[i], "--json"))
+		if (!strcmp(argv[i], "--json")) {
 			json = true;
-		else if (!strcmp(argv[i], "--plan"))
+		} else if (!strcmp(argv[i], "--plan")) {
 			plan = true;
-		else if (!strcmp(argv[i], "--status"))
+		} else if (!strcmp(argv[i], "--status")) {
 			status = true;
-		else
-			give_up("usage: deferred-memd [--json] [--plan | "
-				"--status]");
+		} else if (!strcmp(argv[i], "--sysfs") && i + 1 < argc) {
+			sysfs = argv[++i];
+		} else if (!strcmp(argv[i], "--help")) {
+			fputs(USAGE, stdout);
+			return 0;
+		} else if (!strcmp(argv[i], "--version")) {
+			puts(VERSION);
+			return 0;
+		} else {
+			give_up("what is %s? --help says what there is",
+				argv[i]);
+		}
 	}
 	if ((plan && status) || (json && !plan && !status))
-		give_up("usage: deferred-memd [--json] [--plan | --status]");
-	if (chdir("/sys"))
-		give_up("/sys: %s", strerror(errno));
+		give_up("--json goes with one of --plan and --status");
+	if (chdir(sysfs))
+		give_up("%s: %s", sysfs, strerror(errno));
 	read_plan();
 	if (plan)
 		show_plan(json);

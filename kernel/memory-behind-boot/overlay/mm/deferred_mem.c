@@ -49,6 +49,8 @@
 
 #define DEFERRED_MEM_NAME	"System RAM (deferred_mem)"
 #define DEFERRED_MEM_RANGES	128
+/* Two addresses, a node and a zone */
+#define DEFERRED_MEM_PLAN_LINE	64
 /*
  * Added at a time: readers of the hotplug lock wait for as long. An entry of the direct map
  * must not map more than a memory block (which may be larger), so that it can be removed:
@@ -184,11 +186,12 @@ static int __init deferred_mem_share_parse(const char *str, struct deferred_mem_
 	char *end;
 	u64 value;
 
-	if (!str)
+	/* memparse() takes a suffix alone for nothing of it. */
+	if (!str || !isdigit(*str))
 		return -EINVAL;
 	value = memparse(str, &end);
-	percent = *end == '%' && end > str && isdigit(end[-1]);
-	if (end == str || end[percent] || (percent && value > 100))
+	percent = *end == '%' && isdigit(end[-1]);
+	if (end[percent] || (percent && value > 100))
 		return -EINVAL;
 	share->value = value;
 	share->percent = percent;
@@ -1252,23 +1255,37 @@ static ssize_t remove_store(struct kobject *kobj, struct kobj_attribute *attr,
 static struct kobj_attribute remove_attr = __ATTR_WO(remove);
 
 /* A line a range that becomes one zone: addresses, node, zone. */
-static ssize_t plan_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+static size_t deferred_mem_plan_line(char *buf, size_t size, u64 start, u64 end, int nid,
+				     const char *zone)
 {
+	return start < end ? scnprintf(buf, size, "%#llx-%#llx %d %s\n", start, end - 1, nid,
+				       zone) : 0;
+}
+
+/* It may be longer than a page, which files with a show() cannot be. */
+static ssize_t plan_read(struct file *file, struct kobject *kobj,
+			 const struct bin_attribute *attr, char *buf, loff_t off, size_t count)
+{
+	const size_t size = 2 * DEFERRED_MEM_PLAN_LINE * deferred_mem_nr_ranges + 1;
 	struct deferred_mem_range *range;
 	ssize_t at = 0;
+	char *text;
 
+	text = kvmalloc(size, GFP_KERNEL);
+	if (!text)
+		return -ENOMEM;
 	for (range = deferred_mem_ranges; range < deferred_mem_end(); range++) {
-		if (range->start < range->movable)
-			at += sysfs_emit_at(buf, at, "%#llx-%#llx %d kernel\n", range->start,
-					    range->movable - 1, range->nid);
-		if (range->movable < range->end)
-			at += sysfs_emit_at(buf, at, "%#llx-%#llx %d movable\n", range->movable,
-					    range->end - 1, range->nid);
+		at += deferred_mem_plan_line(text + at, size - at, range->start, range->movable,
+					     range->nid, "kernel");
+		at += deferred_mem_plan_line(text + at, size - at, range->movable, range->end,
+					     range->nid, "movable");
 	}
+	at = memory_read_from_buffer(buf, count, &off, text, at);
+	kvfree(text);
 	return at;
 }
 
-static struct kobj_attribute plan_attr = __ATTR_RO(plan);
+static const BIN_ATTR_RO(plan, 0);
 
 static struct attribute *deferred_mem_attrs[] = {
 	&memblock_end_attr.attr,
@@ -1279,12 +1296,17 @@ static struct attribute *deferred_mem_attrs[] = {
 	&state_attr.attr,
 	&add_attr.attr,
 	&remove_attr.attr,
-	&plan_attr.attr,
+	NULL,
+};
+
+static const struct bin_attribute * const deferred_mem_bin_attrs[] = {
+	&bin_attr_plan,
 	NULL,
 };
 
 static const struct attribute_group deferred_mem_attr_group = {
 	.attrs = deferred_mem_attrs,
+	.bin_attrs = deferred_mem_bin_attrs,
 };
 
 #ifdef CONFIG_HIBERNATION

@@ -171,6 +171,7 @@ static void __init deferred_mem_share_test(struct kunit *test)
 		{ "-1%" },
 		{ "-1G" },
 		{ "lots" },
+		{ "G" },
 		{ "" },
 		{ NULL },
 		{ "%" },
@@ -196,6 +197,36 @@ static void __init deferred_mem_share_test(struct kunit *test)
 	}
 }
 
+/* The longest plan that there can be, read in pieces */
+static void __init deferred_mem_plan_test(struct kunit *test)
+{
+	const size_t size = 2 * DEFERRED_MEM_PLAN_LINE * DEFERRED_MEM_RANGES;
+	char *buf = kunit_kzalloc(test, size + 1, GFP_KERNEL);
+	size_t lines = 0, total = 0;
+	ssize_t got;
+
+	KUNIT_ASSERT_NOT_NULL(test, buf);
+	if (deferred_mem_nr_ranges)
+		kunit_skip(test, "there is memory to add");
+	for (u64 i = 0; i < DEFERRED_MEM_RANGES; i++) {
+		deferred_mem_ranges[i] = (struct deferred_mem_range){
+			.start = i << 40, .movable = (i << 40) + SZ_1G, .end = (i << 40) + SZ_2G,
+		};
+	}
+	deferred_mem_nr_ranges = DEFERRED_MEM_RANGES;
+	while ((got = plan_read(NULL, NULL, NULL, buf + total, total,
+				min(size - total, 1000UL))) > 0)
+		total += got;
+	deferred_mem_nr_ranges = 0;
+	KUNIT_EXPECT_EQ(test, got, 0);
+	KUNIT_EXPECT_GT(test, total, PAGE_SIZE);
+	for (size_t at = 0; at < total; at++)
+		lines += buf[at] == '\n';
+	KUNIT_EXPECT_EQ(test, lines, 2 * DEFERRED_MEM_RANGES);
+	KUNIT_EXPECT_TRUE(test, strstarts(buf, "0x0-0x3fffffff 0 kernel\n"));
+	KUNIT_EXPECT_TRUE(test, strends(buf, "0x7f0040000000-0x7f007fffffff 0 movable\n"));
+}
+
 static struct kunit_case __refdata deferred_mem_test_cases[] = {
 	KUNIT_CASE(deferred_mem_round_test),
 	KUNIT_CASE(deferred_mem_keep_test),
@@ -203,6 +234,7 @@ static struct kunit_case __refdata deferred_mem_test_cases[] = {
 	KUNIT_CASE(deferred_mem_split_test),
 	KUNIT_CASE(deferred_mem_mode_test),
 	KUNIT_CASE(deferred_mem_share_test),
+	KUNIT_CASE(deferred_mem_plan_test),
 	{}
 };
 
