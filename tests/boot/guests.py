@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,6 +41,11 @@ DEBUG_CMDLINE = "ignore_loglevel log_buf_len=8M"
 #: The config that tests boot if they ask for none: the one with all that any test needs, and the
 #: smallest. There is a kernel of each for the short tests; kernels.toml says why.
 CONFIGS = {"x86_64": "users", "arm64": "bench"}
+#: What /proc/meminfo itemises of the memory that is not free.
+ITEMS = (
+    *("Slab", "PageTables", "KernelStack", "VmallocUsed", "Percpu", "AnonPages", "Cached"),
+    *("Buffers", "HardwareCorrupted"),
+)
 #: Who adds deferred memory: the kernel, or an agent.
 ADDED_BY: dict[str, tuple[str, ...]] = {"kernel": (), "user": ("deferred-memd",)}
 #: Configs of both kernels for what is compared with stock, whose debug kernel no other test needs.
@@ -195,6 +200,11 @@ def free_pages(zoneinfo: str) -> int:
 def meminfo(text: str) -> dict[str, int]:
     """Return the fields of /proc/meminfo or of a node's meminfo, in kB."""
     return {name: int(value) for name, value in re.findall(r"(\w+(?:\(\w+\))?): +(\d+)", text)}
+
+
+def itemised(told: Mapping[str, int]) -> int:
+    """Return what the fields of /proc/meminfo say of the use of memory that is not free, in kB."""
+    return sum(told[item] for item in ITEMS)
 
 
 def vmstat(text: str) -> dict[str, int]:
