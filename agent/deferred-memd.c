@@ -231,8 +231,7 @@ static int verify(void)
 				fprintf(stderr,
 					"deferred-memd: block at %#llx: online "
 					"in another zone than planned: is "
-					"there "
-					"a rule of udev, or "
+					"there a rule of udev, or "
 					"memhp_default_state=?\n",
 					start);
 			else

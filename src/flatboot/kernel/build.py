@@ -140,9 +140,8 @@ class Request:
         """Return what the flavour adds to the source."""
         if self.flavour == "stock":
             return layer.Layer()
-        patches = layer.patches(self.groups, self.source.base())
         try:
-            return layer.make(self.source.directory(), patches, layer.overlay(self.groups))
+            return layer.of(self.source.directory(), self.groups, self.source.base())
         except layer.DoesNotApply as error:
             others = ",".join(groups.without(error.group, self.groups))
             if not others:

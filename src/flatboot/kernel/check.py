@@ -226,8 +226,7 @@ class Robot:
 
 def _layer(source: Source, taken: Sequence[Group]) -> Layer:
     """Return what the groups *taken* add to *source*."""
-    patches = layer.patches(taken, source.base())
-    return layer.make(source.directory(), patches, layer.overlay(taken))
+    return layer.of(source.directory(), taken, source.base())
 
 
 def _options(taken: Sequence[Group]) -> list[str]:

@@ -160,6 +160,15 @@ def make(tree: Path, patches: Sequence[Path], files: dict[str, File]) -> Layer:
     return Layer({**files, **changed})
 
 
+def of(tree: Path, groups: Sequence[Group], base: str) -> Layer:
+    """Return the layer of *groups* for *base* on *tree*, which is only read.
+
+    Raises:
+        DoesNotApply, FlatbootError: as ``make`` does.
+    """
+    return make(tree, patches(groups, base), overlay(groups))
+
+
 def apply(patch: Path, folder: Path, *options: str) -> None:
     """Apply *patch* to the tree *folder* with git, with further *options* of ``git apply``.
 

@@ -24,7 +24,7 @@ GROUPS = pytest.mark.parametrize(
 def test_a_group_applies(group: Group) -> None:
     taken = groups.chosen(BASE, [group.name])
     tree = sources.resolve(BASE).directory()
-    layer.make(tree, layer.patches(taken, BASE), layer.overlay(taken))
+    layer.of(tree, taken, BASE)
 
 
 @pytest.mark.long

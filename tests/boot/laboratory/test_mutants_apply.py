@@ -12,8 +12,7 @@ from flatboot.kernel import bases, groups, layer, sources
 def test_mutants_apply(tmp_path: Path) -> None:
     source = sources.resolve(bases.default())
     every = groups.chosen(source.base())
-    patches = layer.patches(every, source.base())
-    made = layer.make(source.directory(), patches, layer.overlay(every))
+    made = layer.of(source.directory(), every, source.base())
     mutants = sorted((paths.repo() / "tests/mutants").glob("*.patch"))
     assert len(mutants) > 30
     for mutant in mutants:

@@ -55,6 +55,11 @@ def said(record: Record) -> list[str]:
     return re.findall(r"\] deferred_mem: (.*)", record.log)
 
 
+def lost_bytes(record: Record) -> list[int]:
+    """Return the size of each piece that is no whole memory block."""
+    return [int(end, 16) + 1 - int(start, 16) for start, end in LOST.findall(record.log)]
+
+
 def added(memory: str, cmdline: str, *programs: str, **more: object) -> BootSpec:
     """Return a boot of a machine with *memory*, of which mem=2G leaves 2 GiB."""
     clock = "wall" if more.get("cpus", 1) != 1 else None
@@ -112,7 +117,7 @@ def test_a_cut_block_is_left_to_boot(guests: Guests, limit: str, config: str, ar
             arch=arch,
         )
     )
-    lost = [int(end, 16) + 1 - int(start, 16) for start, end in LOST.findall(record.log)]
+    lost = lost_bytes(record)
     # All but the first page, and what the firmware keeps below 1 MiB and at the hole.
     assert 4096 - 2 <= sum(mib(record).values()) + sum(lost) / MIB <= 4096
     # The hole cuts the block before it; no other is lost.
@@ -133,7 +138,7 @@ def test_a_cut_block_is_left_to_boot(guests: Guests, limit: str, config: str, ar
 def test_nothing_is_lost_beside_other_parameters(guests: Guests, more: str, reserved: int) -> None:
     record = guests(added("8G", f"deferred_mem.mode=kernel {more}"))
     # mem=1G hides the block that the hole below 4 GiB cuts.
-    lost = [int(end, 16) + 1 - int(start, 16) for start, end in LOST.findall(record.log)]
+    lost = lost_bytes(record)
     assert sum(lost) < BLOCK
     assert 8192 - reserved - 2 <= sum(mib(record).values()) + sum(lost) / MIB <= 8192 - reserved
 
@@ -146,7 +151,7 @@ def test_a_memory_device_that_is_there_at_boot_is_not_lost(guests: Guests) -> No
     )
     cmdline = "mem=1G deferred_mem.mode=kernel memhp_default_state=online"
     record = guests(asked("flatboot", "2G", SHOW, cmdline=cmdline, arguments=device))
-    lost = [int(end, 16) + 1 - int(start, 16) for start, end in LOST.findall(record.log)]
+    lost = lost_bytes(record)
     assert sum(lost) < BLOCK
     assert 3072 - 2 <= sum(mib(record).values()) + sum(lost) / MIB <= 3072
     assert "add_memory failed" not in record.log

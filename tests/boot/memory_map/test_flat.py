@@ -91,35 +91,20 @@ WAYS: dict[str, tuple[str | None, tuple[str, ...], Callable[[Record], int]]] = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "way",
+    [
+        pytest.param("by default", marks=pytest.mark.groups("struct-pages-once")),
+        "background",
+        "lazy, completed",
+    ],
+)
 def test_a_page_costs_at_most_twenty_instructions(guests: Guests, way: str) -> None:
     """Small maps are ready before /init, so that there is nothing behind boot to measure."""
     mode, programs, until = WAYS[way]
     small, large = (guests(asked("flatboot", memory, programs, mode)) for memory in ("32G", "64G"))
     pages = (large.machine.memory_bytes - small.machine.memory_bytes) // 4096
     assert (until(large) - until(small)) / pages <= 20
-
-
-@pytest.mark.parametrize("mode", ["wait", "lazy"])
-def test_a_page_that_is_plugged_in_costs_at_most_twenty(guests: Guests, mode: str) -> None:
-    small, large = (
-        guests(
-            asked(
-                "flatboot",
-                "2G",
-                (),
-                mode,
-                cmdline="memhp_default_state=online",
-                arguments=(
-                    *("-m", "size=2048M,slots=1,maxmem=128G"),
-                    *("-object", f"memory-backend-ram,id=dimm,size={gib}G,reserve=off"),
-                    *("-device", "pc-dimm,memdev=dimm"),
-                ),
-            )
-        ).to_init
-        for gib in (4, 20)
-    )
-    assert (large - small) / (16 << 18) <= 20
 
 
 def test_what_boot_keeps_for_itself_is_itemised(guests: Guests) -> None:

@@ -16,8 +16,7 @@ def test_every_caller_has_a_row() -> None:
     every = groups.chosen(source.base())
     (group,) = (group for group in every if group.name == "memory-map")
     known = callers.known(group)
-    patches = layer.patches(every, source.base())
-    made = layer.make(source.directory(), patches, layer.overlay(every))
+    made = layer.of(source.directory(), every, source.base())
     found = callers.find(source.directory(), made, known)
     there = {f"{file} {name}" for file, names in found.items() for name in names}
     listed = Counter(

@@ -38,8 +38,7 @@ CAREFUL = """
 from flatboot.kernel import groups, layer
 
 def test_lines(tmp_path):
-    every = groups.every()
-    made = layer.make(tmp_path, layer.patches(every, "7.3"), layer.overlay(every))
+    made = layer.of(tmp_path, groups.every(), "7.3")
     assert b"second" in made.files["mm/new.c"].content
 """
 EASY = "def test_never():\n    assert False\n"

@@ -13,7 +13,7 @@ from flatboot.kernel import groups, layer
 
 
 def make(tree: Path) -> layer.Layer:
-    return layer.make(tree, layer.patches(groups.every(), "7.3"), layer.overlay(groups.every()))
+    return layer.of(tree, groups.every(), "7.3")
 
 
 def test_layer_has_the_patched_and_the_new_files(checkout: Path, kernel_tree: Path) -> None:
@@ -92,7 +92,7 @@ def test_hook_changes_what_an_earlier_group_brings(checkout: Path, kernel_tree: 
     assert made is not None
     assert made.content == b"new\nmore\n"
     first = groups.chosen("7.3", ["first"])
-    alone = layer.make(kernel_tree, layer.patches(first, "7.3"), layer.overlay(first))
+    alone = layer.of(kernel_tree, first, "7.3")
     assert alone.files["mm/new.c"] == layer.File(b"new\n")
 
 

@@ -52,6 +52,12 @@ def work(checkout: Path, kernel_tree: Path, tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.fixture
+def no_checkpatch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tiny tree has no checkpatch."""
+    monkeypatch.setattr(checkpatch, "check", lambda *_: [])
+
+
 def snapshot(checkout: Path) -> dict[str, bytes]:
     root = checkout / "kernel"
     return {str(p.relative_to(root)): p.read_bytes() for p in root.rglob("*") if p.is_file()}
@@ -123,14 +129,10 @@ def test_edit_of_overlay_files_alone_makes_no_topic(
     assert rebuilt(kernel_tree, tmp_path) == git(work, "rev-parse", "HEAD^{tree}")
 
 
+@pytest.mark.usefixtures("no_checkpatch")
 def test_later_group_changes_what_an_earlier_one_brings(
-    work: Path,
-    checkout: Path,
-    kernel_tree: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    work: Path, checkout: Path, kernel_tree: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(checkpatch, "check", lambda *_: [])
     write(work, {"mm/new.c": "new\nmore\n"})
     (work / "tools/run.sh").chmod(0o644)
     commit(work, "mm: more of new\n\nTopic: second/more")
@@ -281,14 +283,10 @@ def test_new_files_are_not_hidden_by_debians_ignores(
     assert git(tmp_path / "work", "status", "--porcelain") == "?? mm/another.c\n"
 
 
+@pytest.mark.usefixtures("no_checkpatch")
 def test_mail_series_applies_to_the_base(
-    work: Path,
-    checkout: Path,
-    kernel_tree: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    work: Path, checkout: Path, kernel_tree: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(checkpatch, "check", lambda *_: [])
     output = tmp_path / "mails"
     write(output, {"0007-of-an-earlier-series.patch": "x", "notes": "kept"})
     written = series.write_series(sources.resolve(str(kernel_tree)), output)
@@ -308,14 +306,10 @@ def test_mail_series_applies_to_the_base(
     assert git(work, "log", "-1", "--format=%an") == "Bob Builder\n"
 
 
+@pytest.mark.usefixtures("no_checkpatch")
 def test_series_of_a_group_leaves_out_what_it_needs(
-    work: Path,
-    checkout: Path,
-    kernel_tree: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    work: Path, checkout: Path, kernel_tree: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(checkpatch, "check", lambda *_: [])
     write(work, {"mm/third.c": "third\n"})
     commit(work, "mm: a third thing\n\nTopic: second/third")
     series.refresh(work)
