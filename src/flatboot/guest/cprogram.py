@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import shlex
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from flatboot.common import atomic, paths
-from flatboot.common.errors import FlatbootError
+from flatboot.common import atomic, paths, processes
 
 
 def compiled(
@@ -28,26 +25,14 @@ def compiled(
     Raises:
         FlatbootError: the compiler is missing or refuses the program.
     """
-    digest = hashlib.sha256(repr((_version(compiler), list(flags))).encode())
+    version = processes.run([compiler, "--version"], what=f"{compiler} --version").splitlines()[0]
+    digest = hashlib.sha256(repr((version, list(flags))).encode())
     for path in (source, *sorted(source.parent.glob("*.h")), *headers):
         digest.update(path.read_bytes())
     final = paths.cache() / f"{place}-{digest.hexdigest()[:16]}"
     if not final.exists():
         with atomic.new_file(final) as temporary:
-            _run([compiler, *flags, "-o", str(temporary), str(source)])
+            command = [compiler, *flags, "-o", str(temporary), str(source)]
+            processes.run(command, what=f"compiling {source.name}")
         final.chmod(0o755)
     return final
-
-
-def _version(compiler: str) -> str:
-    return _run([compiler, "--version"]).splitlines()[0]
-
-
-def _run(command: list[str]) -> str:
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except FileNotFoundError as error:
-        raise FlatbootError(f"{command[0]} is not there: install it to run guests") from error
-    if done.returncode:
-        raise FlatbootError(f"{shlex.join(command)} failed:\n{done.stderr.rstrip()}")
-    return done.stdout

@@ -17,9 +17,9 @@ from typing import Any
 
 from qemu.qmp import EventListener, QMPClient, QMPError
 
+from flatboot.common import processes
 from flatboot.common.arches import Arch
 from flatboot.common.errors import FlatbootError, UsageError
-from flatboot.common.processes import child_setup
 from flatboot.guest.machine import Machine
 
 MINIMUM = (7, 0)
@@ -144,17 +144,13 @@ async def _ask(binary: str, arch: Arch, qmp: QMPClient) -> Capabilities:
         machine=found[0]["name"],
         max_cpus=found[0]["cpu-max"],
         machine_options=frozenset(option["name"] for option in options),
-        firmware=await _firmware(binary, arch.qemu.firmware),
+        firmware=_firmware(binary, arch.qemu.firmware),
     )
 
 
-async def _firmware(binary: str, name: str) -> str:
+def _firmware(binary: str, name: str) -> str:
     """Return *name* and the start of the hash of that file in the folders that QEMU looks in."""
-    listing = await asyncio.create_subprocess_exec(
-        binary, "-L", "help", stdout=asyncio.subprocess.PIPE
-    )
-    folders, _ = await listing.communicate()
-    for folder in folders.decode().splitlines():
+    for folder in processes.run([binary, "-L", "help"], what=f"{binary} -L help").splitlines():
         file = Path(folder) / name
         if file.is_file():
             return f"{name} {hashlib.sha256(file.read_bytes()).hexdigest()[:16]}"
@@ -239,7 +235,7 @@ async def start(
             pass_fds=(theirs.fileno(), *pass_fds),
             start_new_session=True,
             # QEMU asks for huge pages: one touched byte counts as 2 MiB where the host has them.
-            preexec_fn=child_setup(signal.SIGKILL, huge_pages=huge_pages),
+            preexec_fn=processes.child_setup(signal.SIGKILL, huge_pages=huge_pages),
         )
         theirs.close()
         qemu = Qemu(process, QMPClient("flatboot"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -163,3 +164,25 @@ def test_lock_waits_for_its_holder(tmp_path: Path) -> None:
     with locks.exclusive(tmp_path / "lock", "work"):
         assert time.monotonic() - begin > 0.3
     assert holder.wait(10) == 0
+
+
+#: Modules that start children by themselves, each with the reason.
+STARTERS = {
+    "common/processes.py": "the one way",
+    "guest/qemu.py": "a guest is spoken to while it runs",
+    "cli/selftest.py": "pytest hears of Ctrl-C by itself",
+    "cli/selftest_mutants.py": "so it does",
+    "cli/selftest_plan.py": "so it does",
+    "bootlog/bootlog_way.py": "systemd-analyze may hang, and has a time limit",
+}
+
+
+def test_children_are_started_in_one_way() -> None:
+    package = Path(processes.__file__).parents[1]
+    names = re.compile(r"^import subprocess|create_subprocess_|os\.(system|popen|fork|spawn)", re.M)
+    found = {
+        str(file.relative_to(package))
+        for file in package.rglob("*.py")
+        if names.search(file.read_text())
+    }
+    assert found == STARTERS.keys()
