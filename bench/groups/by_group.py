@@ -7,7 +7,6 @@ from rich.table import Table
 from flatboot.campaign.kept import Kept, Wanted
 
 SIZES = ("2G", "1T")
-#: The first alone, and with the second, which needs it.
 GROUPS = ("memory-map", "memory-map-reserved")
 
 

@@ -13,14 +13,16 @@ PAGES = (62 << 30) // 4096
 
 def test_boot_that_waits_takes_half_of_what_stock_takes(guests: Guests) -> None:
     taken = {}
-    for flavour, mode in (("stock", None), ("flatboot", "wait")):
-        small, large = (guests(asked(flavour, size, mode=mode)) for size in ("2G", "64G"))
+    for flavour in ("stock", "flatboot"):
+        small, large = (guests(asked(flavour, size)) for size in ("2G", "64G"))
         taken[flavour] = (large.to_init - small.to_init) / PAGES
     assert 8 < taken["flatboot"] < 0.6 * taken["stock"]
 
 
-@pytest.mark.parametrize("mode", ["wait", "lazy"])
-def test_a_page_that_is_plugged_in_costs_at_most_twenty(guests: Guests, mode: str) -> None:
+@pytest.mark.parametrize(
+    "mode", [None, pytest.param("lazy", marks=pytest.mark.groups("memory-map"))]
+)
+def test_a_page_that_is_plugged_in_costs_at_most_twenty(guests: Guests, mode: str | None) -> None:
     small, large = (
         guests(
             asked(

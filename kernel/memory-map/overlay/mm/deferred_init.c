@@ -63,12 +63,12 @@
 #include <linux/sched/stat.h>
 #include <linux/sysfs.h>
 #include <linux/suspend.h>
-#include <linux/unroll.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 
 #include "deferred_init.h"
 #include "internal.h"
+#include "memmap_write.h"
 #include "mm_init.h"
 #include "page_alloc.h"
 
@@ -262,54 +262,12 @@ static void deferred_init_request(enum deferred_init_request request)
 	irq_work_queue(&deferred_init_irq_work);
 }
 
-/**
- * deferred_init_write - write struct pages, each word of them once
- * @zone: their zone
- * @pfn: the first pfn, of one section with all others
- * @nr_pages: number of pages
- * @kind: what they are
- *
- * Pages that are all alike but for their place.
- *
- * Context: any; nobody else may know of the struct pages yet.
- */
-void __meminit deferred_init_write(struct zone *zone, unsigned long pfn,
-				   unsigned long nr_pages, enum deferred_page_kind kind)
-{
-	unsigned long words[sizeof(struct page) / sizeof(long)];
-	struct page template, *page = pfn_to_page(pfn), *end = page + nr_pages;
-	int i;
-
-	__init_single_page(&template, pfn, zone_idx(zone), zone_to_nid(zone));
-	switch (kind) {
-	case DEFERRED_PAGE_USED:
-		break;
-	case DEFERRED_PAGE_RESERVED:
-		__set_bit(PG_reserved, &template.flags.f);
-		break;
-	case DEFERRED_PAGE_OFFLINE:
-		__SetPageOffline(&template);
-		break;
-	case DEFERRED_PAGE_FREE:
-		set_page_count(&template, 0);
-		break;
-	}
-	memcpy(words, &template, sizeof(words));
-
-	for (; page < end; page++) {
-		unrolled_full
-		for (i = 0; i < ARRAY_SIZE(words); i++)
-			((unsigned long *)page)[i] = words[i];
-		INIT_LIST_HEAD(&page->lru);
-	}
-}
-
 static void deferred_init_block_pages(struct zone *zone, unsigned long pfn,
-				      enum deferred_page_kind kind)
+				      enum memmap_page_kind kind)
 {
 	unsigned long end_pfn = pfn + MAX_ORDER_NR_PAGES;
 
-	deferred_init_write(zone, pfn, MAX_ORDER_NR_PAGES, kind);
+	memmap_write(zone, pfn, MAX_ORDER_NR_PAGES, kind);
 	for (; pfn < end_pfn; pfn += pageblock_nr_pages)
 		init_pageblock_migratetype(pfn_to_page(pfn), MIGRATE_MOVABLE, false);
 }
@@ -368,7 +326,7 @@ static void deferred_init_block(unsigned long pfn, enum vm_event_item item, bool
 	trace_deferred_init_block(zone_to_nid(zone), pfn, MAX_ORDER_NR_PAGES,
 				  item == DEFERRED_INIT_DEMAND);
 
-	deferred_init_block_pages(zone, pfn, DEFERRED_PAGE_FREE);
+	deferred_init_block_pages(zone, pfn, MEMMAP_PAGE_FREE);
 	deferred_set_valid(usage, pfn);
 	if (accept)
 		accept_memory(page_to_phys(page), PAGE_SIZE << MAX_PAGE_ORDER);
@@ -378,7 +336,7 @@ static void deferred_init_block(unsigned long pfn, enum vm_event_item item, bool
 	 * In this order nobody sees less free memory than there is: that could
 	 * start reclaim too early.
 	 */
-	__free_pages_core(page, MAX_PAGE_ORDER, MEMINIT_DEFERRED);
+	__free_pages_core(page, MAX_PAGE_ORDER, MEMINIT_FREE);
 	mod_zone_page_state(zone, NR_DEFERRED, -(long)MAX_ORDER_NR_PAGES);
 	mod_zone_page_state(zone, NR_FREE_PAGES, -(long)MAX_ORDER_NR_PAGES);
 	mod_zone_page_state(zone, NR_FREE_PAGES_BLOCKS, -(long)MAX_ORDER_NR_PAGES);
@@ -843,7 +801,7 @@ static void __init deferred_init_write_part(struct zone *zone, unsigned long pfn
 
 	for (; pfn < end_pfn; pfn = next) {
 		next = min(pageblock_end_pfn(pfn), end_pfn);
-		deferred_init_write(zone, pfn, next - pfn, DEFERRED_PAGE_USED);
+		memmap_write(zone, pfn, next - pfn, MEMMAP_PAGE_USED);
 		if (pageblock_aligned(pfn))
 			init_pageblock_migratetype(pfn_to_page(pfn), MIGRATE_MOVABLE, false);
 	}

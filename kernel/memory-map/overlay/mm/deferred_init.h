@@ -14,20 +14,6 @@
 
 struct alloc_context;
 
-/**
- * enum deferred_page_kind - what struct pages are written as
- * @DEFERRED_PAGE_USED: allocated by memblock, or about to be freed one by one
- * @DEFERRED_PAGE_RESERVED: reserved
- * @DEFERRED_PAGE_OFFLINE: added, and not online yet
- * @DEFERRED_PAGE_FREE: free, as the buddy allocator keeps them
- */
-enum deferred_page_kind {
-	DEFERRED_PAGE_USED,
-	DEFERRED_PAGE_RESERVED,
-	DEFERRED_PAGE_OFFLINE,
-	DEFERRED_PAGE_FREE,
-};
-
 /* True while blocks of the memory map may be left to initialise. */
 DECLARE_STATIC_KEY_FALSE(deferred_init_key);
 
@@ -36,9 +22,6 @@ static inline bool deferred_init_active(void)
 	return IS_ENABLED(CONFIG_DEFERRED_INIT_ON_DEMAND) &&
 	       static_branch_unlikely(&deferred_init_key);
 }
-
-void __meminit deferred_init_write(struct zone *zone, unsigned long pfn,
-				   unsigned long nr_pages, enum deferred_page_kind kind);
 
 void __deferred_init_reserve(struct zone *zone, unsigned int order,
 			     unsigned int alloc_flags);
