@@ -220,6 +220,44 @@ def test_a_limit_that_is_next_to_nothing_is_a_block(guests: Guests, limit: str, 
     assert 2046 - 128 <= sum(mib(record).values()) <= 2048
 
 
+def test_an_initrd_of_much_of_the_limit_raises_it(guests: Guests, tmp_path: Path) -> None:
+    """Without that the initrd is left out, and there is no /init."""
+    large = tmp_path / "large"
+    with large.open("wb") as file:
+        file.truncate(250 * MIB)
+    cmdline = "mem=300M deferred_mem.mode=kernel"
+    record = guests(asked("flatboot", "4G", SHOW, cmdline=cmdline, files=(("large", large),)))
+    raised = re.search(r"mem= is too small for the initrd: boot gets (\d+) MiB", record.log)
+    assert raised is not None
+    assert 1000 <= int(raised[1]) <= 1024
+    assert record.results["await.all"] == "ok"
+    assert all_there(record, 4)
+    unraised = guests(asked("flatboot", "4G", SHOW, cmdline="mem=300M deferred_mem.mode=kernel"))
+    assert "too small" not in unraised.log
+
+
+@pytest.mark.long
+def test_protected_kvm_gets_all_memory_at_boot(guests: Guests) -> None:
+    """The hypervisor knows of the memory of boot alone; what is added has no place in its map."""
+    record = guests(
+        asked(
+            "flatboot",
+            "4G",
+            ("poke show zones /proc/zoneinfo",),
+            config="protected-kvm",
+            cmdline="mem=2G deferred_mem.mode=kernel kvm-arm.mode=protected",
+            arguments=("-machine", "virtualization=on"),
+            arch="arm64",
+        )
+    )
+    assert "deferred_mem: protected KVM: boot gets all memory" in record.log
+    assert "kvm [1]: Protected hVHE mode initialized" in record.log or (
+        "kvm [1]: Protected nVHE mode initialized" in record.log
+    )
+    assert sum(mib(record).values()) == 4 << 10
+    assert "MemTotal" in record.meminfo
+
+
 @pytest.mark.parametrize(("config", "arch"), RARELY)
 def test_files_tell_what_there_is(guests: Guests, config: str, arch: str) -> None:
     names = (

@@ -270,6 +270,19 @@ void __init deferred_mem_refuse(u64 bytes, const char *why)
 }
 
 /**
+ * deferred_mem_decline - leave all memory to boot, whatever mem= says
+ * @why: what does not go with memory that is added behind boot, for the log
+ *
+ * Context: early boot, after early parameters, with deferred_mem_wanted(), before
+ * anything is hidden.
+ */
+void __init deferred_mem_decline(const char *why)
+{
+	pr_warn("%s: boot gets all memory\n", why);
+	deferred_mem_mode = DEFERRED_MEM_OFF;
+}
+
+/**
  * deferred_mem_end_pfn - where memory will end
  *
  * For what boot decides by the address of the last page, such as bounce buffers.
@@ -290,6 +303,7 @@ unsigned long __init deferred_mem_end_pfn(void)
 /**
  * deferred_mem_limit - take what lies behind a limit from memblock's memory
  * @limit: how many bytes boot is to have
+ * @decline: why boot has to have all, NULL if it need not
  *
  * For architectures whose memblock has all memory before mem= is applied; they apply
  * it to what is returned.
@@ -297,7 +311,7 @@ unsigned long __init deferred_mem_end_pfn(void)
  * Context: early boot, after early parameters.
  * Return: @limit, or a little more, so that no section is cut.
  */
-phys_addr_t __init deferred_mem_limit(phys_addr_t limit)
+phys_addr_t __init deferred_mem_limit(phys_addr_t limit, const char *decline)
 {
 	/* Boot gets a memory block at least. */
 	phys_addr_t start, end, cut = 0, left = max_t(phys_addr_t, limit, 1);
@@ -306,6 +320,10 @@ phys_addr_t __init deferred_mem_limit(phys_addr_t limit)
 
 	if (!deferred_mem_wanted())
 		return limit;
+	if (decline) {
+		deferred_mem_decline(decline);
+		return PHYS_ADDR_MAX;
+	}
 
 	/* As memblock_mem_limit_remove_map() counts, memory without a map included. */
 	for_each_mem_region(region) {

@@ -87,6 +87,14 @@ static void __init deferred_mem_keep_all_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, deferred_mem_nr_ranges, 0);
 }
 
+static void __init deferred_mem_decline_test(struct kunit *test)
+{
+	deferred_mem_mode = DEFERRED_MEM_KERNEL;
+	KUNIT_EXPECT_EQ(test, deferred_mem_limit(SZ_1G, "test"), PHYS_ADDR_MAX);
+	KUNIT_EXPECT_EQ(test, deferred_mem_nr_ranges, 0);
+	KUNIT_EXPECT_FALSE(test, deferred_mem_wanted());
+}
+
 struct test_split {
 	struct deferred_mem_share kernelcore, movablecore;
 	/* Of ten memory blocks. */
@@ -231,6 +239,7 @@ static struct kunit_case __refdata deferred_mem_test_cases[] = {
 	KUNIT_CASE(deferred_mem_round_test),
 	KUNIT_CASE(deferred_mem_keep_test),
 	KUNIT_CASE(deferred_mem_keep_all_test),
+	KUNIT_CASE(deferred_mem_decline_test),
 	KUNIT_CASE(deferred_mem_split_test),
 	KUNIT_CASE(deferred_mem_mode_test),
 	KUNIT_CASE(deferred_mem_share_test),

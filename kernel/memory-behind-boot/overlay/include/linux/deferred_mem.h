@@ -12,7 +12,8 @@ void deferred_mem_keep(phys_addr_t start, phys_addr_t end);
 void deferred_mem_refuse(u64 bytes, const char *why);
 bool deferred_mem_allows(u64 start, u64 size);
 unsigned long deferred_mem_end_pfn(void);
-phys_addr_t deferred_mem_limit(phys_addr_t limit);
+phys_addr_t deferred_mem_limit(phys_addr_t limit, const char *decline);
+void deferred_mem_decline(const char *why);
 bool deferred_mem_short(gfp_t gfp, unsigned int order, enum zone_type highest);
 #else
 static inline bool deferred_mem_wanted(void)
@@ -42,7 +43,7 @@ static inline unsigned long deferred_mem_end_pfn(void)
 	return 0;
 }
 
-static inline phys_addr_t deferred_mem_limit(phys_addr_t limit)
+static inline phys_addr_t deferred_mem_limit(phys_addr_t limit, const char *decline)
 {
 	return limit;
 }

@@ -2,6 +2,7 @@
 /*
  * Deferred memory: what mem= takes from the firmware's memory map
  */
+#include <linux/cc_platform.h>
 #include <linux/deferred_mem.h>
 #include <linux/init.h>
 #include <linux/memory.h>
@@ -10,6 +11,8 @@
 #include <linux/sizes.h>
 
 #include <asm/e820/api.h>
+#include <asm/msr.h>
+#include <asm/setup.h>
 
 /*
  * With that much memory at boot, memory blocks may be larger than a section
@@ -34,6 +37,30 @@ static u64 __init e820__ram(const struct e820_table *table, u64 *end)
 	return bytes;
 }
 
+/* Why memory cannot be added behind boot here, or NULL */
+static const char * __init e820__defer_decline(void)
+{
+	u32 mktme, tdx;
+
+	/* Added memory would have to be accepted, or shared, first. */
+	if (cc_platform_has(CC_ATTR_GUEST_MEM_ENCRYPT))
+		return "confidential guest";
+	/* The TDX module takes the memory of boot for all there will be. */
+	if (IS_ENABLED(CONFIG_INTEL_TDX_HOST) &&
+	    !rdmsr_safe(MSR_IA32_MKTME_KEYID_PARTITIONING, &mktme, &tdx) && tdx)
+		return "TDX host";
+	return NULL;
+}
+
+/* The least for boot: the initrd is moved, and what it holds is unpacked beside it. */
+static u64 __init e820__boot_least(void)
+{
+	u64 initrd = boot_params.hdr.ramdisk_size;
+
+	initrd |= (u64)boot_params.ext_ramdisk_size << 32;
+	return 4 * initrd;
+}
+
 /**
  * e820__defer_hidden - hand the memory that mem= hides to mm/deferred_mem.c
  * @own_map: has memmap= said what is memory, and not just what is reserved?
@@ -45,7 +72,8 @@ static u64 __init e820__ram(const struct e820_table *table, u64 *end)
  */
 void __init e820__defer_hidden(bool own_map)
 {
-	u64 limit, start, end, left, all;
+	u64 limit, start, end, left, all, least = e820__boot_least();
+	const char *decline;
 	unsigned int i;
 
 	if (max_mem_size == U64_MAX || !deferred_mem_wanted())
@@ -60,8 +88,18 @@ void __init e820__defer_hidden(bool own_map)
 	/* Of several mem=, the least counts: each has taken away what lies behind it. */
 	max_mem_size = min(max_mem_size, end);
 
-	limit = round_up(max_mem_size,
-			 max_mem_size < LARGE_BLOCKS ? MIN_MEMORY_BLOCK_SIZE : LARGE_BLOCK);
+	decline = e820__defer_decline();
+	if (decline) {
+		deferred_mem_decline(decline);
+		limit = U64_MAX;
+	} else {
+		limit = max(max_mem_size, least);
+		if (limit > max_mem_size)
+			pr_warn("mem= is too small for the initrd: boot gets %llu MiB\n",
+				limit / SZ_1M);
+		limit = round_up(limit,
+				 limit < LARGE_BLOCKS ? MIN_MEMORY_BLOCK_SIZE : LARGE_BLOCK);
+	}
 	for (i = 0; i < e820_table_firmware->nr_entries; i++) {
 		const struct e820_entry *entry = e820_table_firmware->entries + i;
 
