@@ -810,11 +810,15 @@ static void __init deferred_init_write_part(struct zone *zone, unsigned long pfn
 static void __init deferred_init_free_part(struct zone *zone, unsigned long pfn,
 					   unsigned long end_pfn)
 {
+	unsigned int order;
+
 	if (pfn >= end_pfn)
 		return;
 	accept_memory(PFN_PHYS(pfn), (end_pfn - pfn) << PAGE_SHIFT);
-	for (; pfn < end_pfn; pfn++)
-		__free_pages_core(pfn_to_page(pfn), 0, MEMINIT_EARLY);
+	for (; pfn < end_pfn; pfn += 1UL << order) {
+		order = min3(MAX_PAGE_ORDER, __ffs(pfn), __fls(end_pfn - pfn));
+		__free_pages_core(pfn_to_page(pfn), order, MEMINIT_EARLY);
+	}
 }
 
 /* Is the section of @pfn memory of one zone, which can be deferred, throughout? */
