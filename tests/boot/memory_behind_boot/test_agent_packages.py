@@ -28,7 +28,17 @@ class Root:
 
     def run(self, command: str) -> str:
         """Return what a shell command in it prints."""
-        chroot = ["unshare", "--mount", "--pid", "--fork", "sh", "-c", _IN_ROOT, "sh", self.folder]
+        chroot = [
+            "unshare",
+            "--mount",
+            "--pid",
+            "--fork",
+            "sh",
+            "-c",
+            _IN_ROOT,
+            "sh",
+            str(self.folder),
+        ]
         ran = subprocess.run(
             [*chroot, "env", *_ENVIRONMENT, "sh", "-c", command],
             capture_output=True,
@@ -79,7 +89,7 @@ def sources(root: Root, version: str) -> Path:
 def test_debian_package(root: Root) -> None:
     for version in ("8.1", "8.2"):
         place = sources(root, version)
-        make = ["make", "-C", place, "deb", "MAINTAINER=A <a@example.org>"]
+        make = ["make", "-C", str(place), "deb", "MAINTAINER=A <a@example.org>"]
         subprocess.run(make, check=True, capture_output=True)
     before = root.files()
     installed = "lsinitramfs /boot/initrd.img-*"
