@@ -23,6 +23,20 @@ GIVEN = ("memory-map", "memory-behind-boot", "huge-page-pools", "zeroed-pages", 
 page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 
+@page
+def test_a_page_is_read_at_a_sitting(page: Path) -> None:
+    assert len(page.read_text().splitlines()) <= 200
+
+
+def test_every_page_can_be_found() -> None:
+    linked = {
+        (page.parent / target).resolve()
+        for page in PAGES
+        for target in re.findall(r"\]\(([^)#:]+\.md)", page.read_text())
+    }
+    assert set(DOCS.glob("*.md")) <= linked
+
+
 def test_each_config_is_told_what_it_is_there_for() -> None:
     text = (DOCS / "tests.md").read_text()
     told = set(re.findall(r"`([a-z0-9-]+)`", " ".join(re.findall(r"^\| (.*?) \|", text, re.M))))
