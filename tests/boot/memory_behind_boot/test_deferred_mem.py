@@ -547,6 +547,31 @@ def test_memory_that_is_short_is_added_at_once(
     assert record.results["await.all"] == "ok"
 
 
+@pytest.mark.parametrize(("config", "arch"), RARELY)
+def test_large_allocations_wait_for_it_before_they_reclaim(
+    guests: Guests, config: str, arch: str
+) -> None:
+    """A pool of huge pages gets what boot does not have, and nothing is reclaimed for it."""
+    record = guests(
+        asked(
+            "flatboot",
+            "6G",
+            (
+                "poke write grow /proc/sys/vm/nr_hugepages 1200",
+                "poke show pages /proc/sys/vm/nr_hugepages",
+                *SHOW,
+            ),
+            cmdline="mem=2G deferred_mem.mode=user deferred_mem.timeout=600",
+            config=config,
+            arch=arch,
+        )
+    )
+    assert any(line.startswith("memory is short: adding the") for line in said(record))
+    assert record.files["pages"].strip() == "1200"
+    counters = vmstat(record.files["/proc/vmstat"])
+    assert sum(count for name, count in counters.items() if name.startswith("allocstall")) == 0
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("arch", HIDDEN)
 @pytest.mark.parametrize(("times", "missing"), [(30, 0), (-1, 2048)])

@@ -1029,6 +1029,44 @@ static unsigned long deferred_mem_deadline(void)
 	return (asked ?: now) + DEFERRED_MEM_SHORT_S * HZ;
 }
 
+/* Have all of it added at once, and wait a little; returns false if that is no use. */
+static bool deferred_mem_wait_for_some(void)
+{
+	long steps = atomic_long_read(&deferred_mem_steps);
+
+	/* Who makes memory free waits for nobody. */
+	if (current == deferred_mem_task || (current->flags & PF_MEMALLOC) ||
+	    tsk_is_oom_victim(current) || time_after_eq(jiffies, deferred_mem_deadline()))
+		return false;
+
+	if (!READ_ONCE(deferred_mem_urgent)) {
+		WRITE_ONCE(deferred_mem_urgent, true);
+		wake_up_all(&deferred_mem_waitq);
+	}
+	wait_event_killable_timeout(deferred_mem_waitq,
+				    atomic_long_read(&deferred_mem_steps) != steps ||
+				    READ_ONCE(deferred_mem_state) >= DEFERRED_MEM_COMPLETE,
+				    HZ / 10);
+	return !fatal_signal_pending(current);
+}
+
+/**
+ * deferred_mem_pressure - have deferred memory added before any is reclaimed
+ * @highest: the highest zone that the allocation may use
+ *
+ * Who watches for pressure from user space, and kills for it, sees little of it then.
+ * Waits as deferred_mem_short() does.
+ *
+ * Context: that of an allocation that may reclaim.
+ * Return: true if it is worth another try.
+ */
+bool deferred_mem_pressure(enum zone_type highest)
+{
+	return deferred_mem_task && highest >= ZONE_NORMAL && !pm_suspended_storage() &&
+	       READ_ONCE(deferred_mem_state) < DEFERRED_MEM_COMPLETE &&
+	       current != READ_ONCE(deferred_mem_adder) && deferred_mem_wait_for_some();
+}
+
 /**
  * deferred_mem_short - have deferred memory added because memory is short
  * @gfp: of the allocation that finds none
@@ -1060,20 +1098,7 @@ bool deferred_mem_short(gfp_t gfp, unsigned int order, enum zone_type highest)
 			current->flags |= PF_MEMALLOC;
 		return true;
 	}
-	/* Who makes memory free waits for nobody. */
-	if (current == deferred_mem_task || (current->flags & PF_MEMALLOC) ||
-	    tsk_is_oom_victim(current) || time_after_eq(jiffies, deferred_mem_deadline()))
-		return false;
-
-	if (!READ_ONCE(deferred_mem_urgent)) {
-		WRITE_ONCE(deferred_mem_urgent, true);
-		wake_up_all(&deferred_mem_waitq);
-	}
-	wait_event_killable_timeout(deferred_mem_waitq,
-				    atomic_long_read(&deferred_mem_steps) != steps ||
-				    READ_ONCE(deferred_mem_state) >= DEFERRED_MEM_COMPLETE,
-				    HZ / 10);
-	return !fatal_signal_pending(current);
+	return deferred_mem_wait_for_some();
 }
 
 static ssize_t memblock_end_of_dram_show(struct kobject *kobj, struct kobj_attribute *attr,

@@ -14,6 +14,7 @@ bool deferred_mem_allows(u64 start, u64 size);
 unsigned long deferred_mem_end_pfn(void);
 phys_addr_t deferred_mem_limit(phys_addr_t limit, const char *decline);
 void deferred_mem_decline(const char *why);
+bool deferred_mem_pressure(enum zone_type highest);
 bool deferred_mem_short(gfp_t gfp, unsigned int order, enum zone_type highest);
 #else
 static inline bool deferred_mem_wanted(void)
@@ -46,6 +47,11 @@ static inline unsigned long deferred_mem_end_pfn(void)
 static inline phys_addr_t deferred_mem_limit(phys_addr_t limit, const char *decline)
 {
 	return limit;
+}
+
+static inline bool deferred_mem_pressure(enum zone_type highest)
+{
+	return false;
 }
 
 static inline bool deferred_mem_short(gfp_t gfp, unsigned int order, enum zone_type highest)
