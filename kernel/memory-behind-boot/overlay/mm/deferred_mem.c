@@ -13,6 +13,7 @@
  */
 #define pr_fmt(fmt) "deferred_mem: " fmt
 
+#include <linux/cc_platform.h>
 #include <linux/cleanup.h>
 #include <linux/ctype.h>
 #include <linux/deferred_mem.h>
@@ -616,6 +617,11 @@ static int __init deferred_mem_find(void)
 
 	if (!deferred_mem_wanted())
 		return 0;
+	/* Some find out only after mem= was applied. */
+	if (cc_platform_has(CC_ATTR_GUEST_MEM_ENCRYPT)) {
+		deferred_mem_refuse(deferred_mem_size(NUMA_NO_NODE), "confidential guest");
+		deferred_mem_nr_ranges = 0;
+	}
 	for_each_mem_range(i, &start, &end)
 		deferred_mem_keep(start, end);
 	for_each_reserved_mem_range(i, &start, &end)
@@ -1029,8 +1035,8 @@ static unsigned long deferred_mem_deadline(void)
 	return (asked ?: now) + DEFERRED_MEM_SHORT_S * HZ;
 }
 
-/* Have all of it added at once, and wait a little; returns false if that is no use. */
-static bool deferred_mem_wait_for_some(void)
+/* Have all of it added at once, and wait for some; returns false if that is no use. */
+static bool deferred_mem_wait_for_some(unsigned long timeout)
 {
 	long steps = atomic_long_read(&deferred_mem_steps);
 
@@ -1046,25 +1052,37 @@ static bool deferred_mem_wait_for_some(void)
 	wait_event_killable_timeout(deferred_mem_waitq,
 				    atomic_long_read(&deferred_mem_steps) != steps ||
 				    READ_ONCE(deferred_mem_state) >= DEFERRED_MEM_COMPLETE,
-				    HZ / 10);
+				    timeout);
 	return !fatal_signal_pending(current);
 }
 
 /**
  * deferred_mem_pressure - have deferred memory added before any is reclaimed
- * @highest: the highest zone that the allocation may use
+ * @gfp: of the allocation that finds none
+ * @order: its order
+ * @highest: the highest zone that it may use
  *
  * Who watches for pressure from user space, and kills for it, sees little of it then.
- * Waits as deferred_mem_short() does.
+ * Not for those who would rather have none than wait, or make do with smaller pages.
  *
- * Context: that of an allocation that may reclaim.
- * Return: true if it is worth another try.
+ * Context: that of an allocation that may reclaim. It may hold what adding memory needs,
+ * and its reclaim would give that back, so it waits for a second at most.
+ * Return: true if some was added: it is worth another try.
  */
-bool deferred_mem_pressure(enum zone_type highest)
+bool deferred_mem_pressure(gfp_t gfp, unsigned int order, enum zone_type highest)
 {
-	return deferred_mem_task && highest >= ZONE_NORMAL && !pm_suspended_storage() &&
-	       READ_ONCE(deferred_mem_state) < DEFERRED_MEM_COMPLETE &&
-	       current != READ_ONCE(deferred_mem_adder) && deferred_mem_wait_for_some();
+	long steps = atomic_long_read(&deferred_mem_steps);
+
+	if (!deferred_mem_task || highest < ZONE_NORMAL || pm_suspended_storage() ||
+	    READ_ONCE(deferred_mem_state) >= DEFERRED_MEM_COMPLETE)
+		return false;
+	if ((gfp & __GFP_NORETRY) ||
+	    (order > PAGE_ALLOC_COSTLY_ORDER && !(gfp & __GFP_RETRY_MAYFAIL)))
+		return false;
+	/* Who adds memory, and who helps, does not wait for it. */
+	if (current == READ_ONCE(deferred_mem_adder) || (current->flags & PF_WQ_WORKER))
+		return false;
+	return deferred_mem_wait_for_some(HZ) && atomic_long_read(&deferred_mem_steps) != steps;
 }
 
 /**
@@ -1098,7 +1116,7 @@ bool deferred_mem_short(gfp_t gfp, unsigned int order, enum zone_type highest)
 			current->flags |= PF_MEMALLOC;
 		return true;
 	}
-	return deferred_mem_wait_for_some();
+	return deferred_mem_wait_for_some(HZ / 10);
 }
 
 static ssize_t memblock_end_of_dram_show(struct kobject *kobj, struct kobj_attribute *attr,

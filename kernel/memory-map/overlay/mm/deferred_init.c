@@ -887,17 +887,18 @@ static void __init deferred_set_pending(struct zone *zone, unsigned long pfn,
 		ms->section_mem_map &= ~SECTION_IS_EARLY;
 		usage = ms->usage;
 		usage->deferred.zone = zone;
-		block = deferred_block(pfn);
-		nr = (next - pfn) / MAX_ORDER_NR_PAGES;
-		atomic_add(nr, &usage->deferred.nr_left);
 		/* Nearly all are whole: constants make short work of them. */
-		if (nr == SECTION_BLOCKS) {
+		if (next - pfn == PAGES_PER_SECTION) {
+			atomic_set(&usage->deferred.nr_left, SECTION_BLOCKS);
 			bitmap_zero(usage->subsection_map, SUBSECTIONS_PER_SECTION);
 			bitmap_fill(usage->deferred.left, SECTION_BLOCKS);
 			if (free)
 				bitmap_fill(usage->deferred.free, SECTION_BLOCKS);
 			continue;
 		}
+		block = deferred_block(pfn);
+		nr = (next - pfn) / MAX_ORDER_NR_PAGES;
+		atomic_add(nr, &usage->deferred.nr_left);
 		bitmap_clear(usage->subsection_map, subsection_map_index(pfn),
 			     (next - pfn) / PAGES_PER_SUBSECTION);
 		bitmap_set(usage->deferred.left, block, nr);

@@ -14,7 +14,7 @@ bool deferred_mem_allows(u64 start, u64 size);
 unsigned long deferred_mem_end_pfn(void);
 phys_addr_t deferred_mem_limit(phys_addr_t limit, const char *decline);
 void deferred_mem_decline(const char *why);
-bool deferred_mem_pressure(enum zone_type highest);
+bool deferred_mem_pressure(gfp_t gfp, unsigned int order, enum zone_type highest);
 bool deferred_mem_short(gfp_t gfp, unsigned int order, enum zone_type highest);
 #else
 static inline bool deferred_mem_wanted(void)
@@ -49,7 +49,8 @@ static inline phys_addr_t deferred_mem_limit(phys_addr_t limit, const char *decl
 	return limit;
 }
 
-static inline bool deferred_mem_pressure(enum zone_type highest)
+static inline bool deferred_mem_pressure(gfp_t gfp, unsigned int order,
+					 enum zone_type highest)
 {
 	return false;
 }

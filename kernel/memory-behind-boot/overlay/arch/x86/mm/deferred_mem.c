@@ -5,6 +5,7 @@
 #include <linux/cc_platform.h>
 #include <linux/deferred_mem.h>
 #include <linux/init.h>
+#include <linux/kexec_handover.h>
 #include <linux/memory.h>
 #include <linux/memory_hotplug.h>
 #include <linux/printk.h>
@@ -45,6 +46,9 @@ static const char * __init e820__defer_decline(void)
 	/* Added memory would have to be accepted, or shared, first. */
 	if (cc_platform_has(CC_ATTR_GUEST_MEM_ENCRYPT))
 		return "confidential guest";
+	/* What the kernel before it preserves may lie anywhere. */
+	if (is_kho_boot())
+		return "kexec handover";
 	/* The TDX module takes the memory of boot for all there will be. */
 	if (IS_ENABLED(CONFIG_INTEL_TDX_HOST) &&
 	    !rdmsr_safe(MSR_IA32_MKTME_KEYID_PARTITIONING, &mktme, &tdx) && tdx)
