@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 
 from distributed import Client, WorkerPlugin, get_worker
 from distributed.client import FutureCancelledError
+from distributed.comm.core import CommClosedError
 
 from flatboot.campaign import jobs as sweep_jobs
 from flatboot.campaign.jobs import Job, Ledger, Measure
@@ -41,6 +42,8 @@ _STOP_S = 10.0
 _PATIENCE_S = 20.0
 # So many workers may go away during a boot before it is the boot that counts as failed.
 _DEATHS = 3
+# How often a worker is asked whose connection breaks.
+_CONNECTIONS = 3
 _T = TypeVar("_T")
 
 
@@ -205,10 +208,14 @@ class _Fleet:
         Raises:
             FlatbootError: it raised an error, or the worker is gone.
         """
-        answers = await self._answer(
-            self._client.run(function, *arguments, workers=[address], on_error="return")
-        )
-        answer = answers.get(address, FlatbootError("it went away"))
+        for _ in range(_CONNECTIONS):
+            answers = await self._answer(
+                self._client.run(function, *arguments, workers=[address], on_error="return")
+            )
+            answer = answers.get(address, FlatbootError("it went away"))
+            # The scheduler may use a connection that the worker has just closed.
+            if not isinstance(answer, CommClosedError):
+                break
         if isinstance(answer, Exception):
             raise FlatbootError(str(answer)) from answer
         return answer

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import sweeps
+from distributed.comm.core import CommClosedError
 
 from cluster import Cluster
 from flatboot.campaign import remote, sweep
@@ -239,12 +240,16 @@ class Dying:
         self._lives = lives
         self._number = 0
         self.boots = 0
+        self.breaks = 0
 
     async def nthreads(self) -> dict[str, int]:
         self._number = min(self.boots, self._lives)
         return {f"tcp://worker:{self._number}": 1} if self._number < self._lives else {}
 
     async def run(self, function: Any, *arguments: Any, workers: list[str], **more: Any) -> Any:
+        if self.breaks:
+            self.breaks -= 1
+            return dict.fromkeys(workers, CommClosedError("in the scheduler's broadcast"))
         answers: dict[str, Any] = {
             "_identity": remote._identity(),
             "_prepare": set(),
@@ -283,6 +288,21 @@ def test_a_boot_that_kills_its_workers_fails(
     records, failures = run([job], tmp_path, "tcp://scheduler")
     assert (records, client.boots) == ([], 3)
     assert failures == {job.key: "3 workers went away while they booted it"}
+
+
+@pytest.mark.parametrize("breaks", [2, 3])
+def test_a_connection_that_breaks_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, breaks: int
+) -> None:
+    client = with_dying(9, monkeypatch)
+    client.breaks = breaks
+    if breaks == 2:
+        run(sweeps.jobs(tmp_path, "a"), tmp_path, "tcp://scheduler")
+        assert client.boots == 3
+        return
+    with pytest.raises(FlatbootError, match="it has no flatboot, or an older one"):
+        run(sweeps.jobs(tmp_path, "a"), tmp_path, "tcp://scheduler")
+    assert client.boots == 0
 
 
 def test_when_no_worker_comes_back_the_rest_is_done_here(
