@@ -109,6 +109,16 @@ def run(
     return output
 
 
+def version(command: str) -> str:
+    """Return the first line of what *command* says of its version.
+
+    Raises:
+        CommandFailed: it does not take --version.
+        FlatbootError: it does not exist.
+    """
+    return run([command, "--version"], what=f"{command} --version").splitlines()[0]
+
+
 def child_setup(end: signal.Signals, *, huge_pages: bool = True) -> Callable[[], None]:
     """Return what a child does before it becomes its program.
 

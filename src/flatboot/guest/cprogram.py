@@ -25,8 +25,7 @@ def compiled(
     Raises:
         FlatbootError: the compiler is missing or refuses the program.
     """
-    version = processes.run([compiler, "--version"], what=f"{compiler} --version").splitlines()[0]
-    digest = hashlib.sha256(repr((version, list(flags))).encode())
+    digest = hashlib.sha256(repr((processes.version(compiler), list(flags))).encode())
     for path in (source, *sorted(source.parent.glob("*.h")), *headers):
         digest.update(path.read_bytes())
     final = paths.cache() / f"{place}-{digest.hexdigest()[:16]}"

@@ -76,7 +76,7 @@ def compiler_version(arch: Target, cc: str) -> str:
     command = compiler(arch, cc)
     if shutil.which(command) is None:
         raise FlatbootError(f"the compiler {command} is not there: install it, or choose with --cc")
-    return processes.run([command, "--version"], what=f"{command} --version").splitlines()[0]
+    return processes.version(command)
 
 
 @dataclass(frozen=True)

@@ -95,6 +95,7 @@ WAYS: dict[str, tuple[str | None, tuple[str, ...], Callable[[Record], int]]] = {
     "way",
     [
         pytest.param("by default", marks=pytest.mark.groups("struct-pages-once")),
+        "wait",
         "background",
         "lazy, completed",
     ],
