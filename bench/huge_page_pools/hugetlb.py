@@ -135,8 +135,7 @@ def growing(kept: Kept, way: str, flavour: str, count: str) -> float:
     folder = f"{way.replace(',', '').replace(' ', '-')}/{count or 'stock'}"
     records = _boots(kept, folder, flavour, nodes, f"{pool} {setting}".strip(), program)
     if program:
-        ticks = median(int(record.results["pool.ticks"]) for record in records)
-        return ticks / int(records[0].results["counter_hz"]) * 1e3
+        return median(record.seconds("pool.ticks") for record in records) * 1e3
     return median(int(_INITCALL.findall(record.log)[0]) for record in records) / 1e3
 
 

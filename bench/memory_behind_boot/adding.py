@@ -60,11 +60,6 @@ WAYS = {
 }
 
 
-def added_ms(record: Record) -> float:
-    """Return milliseconds that it took to add the memory, of a boot on the wall clock."""
-    return int(record.results["blocks.ticks"]) * 1e3 / int(record.results["counter_hz"])
-
-
 def boot(kept: Kept, arch: str, name: str, memory: str, run: int) -> Record:
     """Return a boot of *arch* that adds memory the way *name*; on the exact clock if *run* is 0.
 
@@ -108,7 +103,7 @@ def table(kept: Kept) -> Table:
         found: dict[str, list[float]] = {name: [] for name in ways}
         for run in range(1, RUNS + 1):
             for name in ways:
-                found[name].append(added_ms(boot(kept, arch, name, MEMORY, run)))
+                found[name].append(boot(kept, arch, name, MEMORY, run).seconds("blocks.ticks"))
         base = statistics.median(next(iter(found.values())))
         for name, times in found.items():
             ratios = [time / base for time in times]

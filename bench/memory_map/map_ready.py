@@ -7,7 +7,7 @@ import statistics
 from rich.table import Table
 
 from flatboot.campaign.kept import Kept, Wanted
-from flatboot.common import arches, units
+from flatboot.common import units
 from flatboot.record.excerpts import Reads
 from flatboot.record.record import Record
 
@@ -26,13 +26,7 @@ READS = Reads(results=("counter_hz", "ready.ticks", "ready.age_us"))
 
 def when_ready(record: Record) -> float:
     """Return nanoseconds from reset to all memory being ready, of a boot with ``ready``."""
-    if record.clock == "wall":
-        ns_per_tick = 1e9 / int(record.results["counter_hz"])
-    else:
-        ns_per_tick = arches.load(record.machine.arch).counter.ns_per_tick
-    return int(record.results["ready.ticks"]) * ns_per_tick - 1000 * int(
-        record.results["ready.age_us"]
-    )
+    return 1e9 * record.seconds("ready.ticks") - 1000 * int(record.results["ready.age_us"])
 
 
 def boots(kept: Kept, memory: str, cpus: int) -> dict[str, list[Record]]:

@@ -28,7 +28,7 @@ class Entry:
     """A table, plot or file of figures of bench/tables.toml.
 
     Attributes:
-        makes: the function in bench/ that makes it, as FEATURE/MODULE:FUNCTION.
+        makes: the function in bench/ that makes it, as FEATURE/MODULE:FUNCTION, or MODULE:FUNCTION.
         file: where the plot or the figures lie in the checkout; "" for a table.
         name: as in the marks.
     """
@@ -140,7 +140,7 @@ def _function(makes: str, folder: Path) -> Any:
     """Return the function FEATURE/MODULE:FUNCTION of the Python files in *folder*."""
     module, _, function = makes.partition(":")
     # Tables of one feature may use the boots of another's.
-    for feature in filter(Path.is_dir, folder.iterdir()):
-        if str(feature) not in sys.path:
-            sys.path.append(str(feature))
+    for place in (folder, *filter(Path.is_dir, folder.iterdir())):
+        if str(place) not in sys.path:
+            sys.path.append(str(place))
     return getattr(importlib.import_module(Path(module).name), function)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 from pathlib import Path
 
@@ -13,9 +14,12 @@ _BASE = 0.5e9
 
 def available_memory() -> int:
     """Return the bytes of memory that are free or can be freed."""
-    text = Path("/proc/meminfo").read_text()
-    match = re.search(r"^MemAvailable:\s*(\d+) kB", text, re.MULTILINE)
-    return int(match[1]) * 1024 if match else 0
+    return _memory("MemAvailable")
+
+
+def memory() -> int:
+    """Return the bytes of memory that there are."""
+    return _memory("MemTotal")
 
 
 def boot_memory(size: int) -> float:
@@ -26,3 +30,16 @@ def boot_memory(size: int) -> float:
 def cores() -> int:
     """Return the number of cores that this process may run on."""
     return len(os.sched_getaffinity(0))
+
+
+def processor() -> str:
+    """Return the name of the processor, or of its architecture where it has none."""
+    text = Path("/proc/cpuinfo").read_text()
+    match = re.search(r"^model name\s*: (.*)$", text, re.MULTILINE)
+    return match[1].strip() if match else platform.machine()
+
+
+def _memory(name: str) -> int:
+    text = Path("/proc/meminfo").read_text()
+    match = re.search(rf"^{name}:\s*(\d+) kB", text, re.MULTILINE)
+    return int(match[1]) * 1024 if match else 0

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from flatboot.common import atomic, disk, typed
+from flatboot.common import arches, atomic, disk, typed
 from flatboot.common.errors import FlatbootError
 
 SCHEMA = 4
@@ -181,6 +181,12 @@ class Record:
         """/proc/meminfo right after the mark, in kB (counts of pages as they are)."""
         pairs = (line.split(":") for line in self.files.get("/proc/meminfo", "").splitlines())
         return {pair[0]: int(pair[1].split()[0]) for pair in pairs if len(pair) == 2}
+
+    def seconds(self, name: str) -> float:
+        """Return the result *name*, ticks of the guest's counter, in seconds of the clock."""
+        if self.clock == "wall":
+            return int(self.results[name]) / int(self.results["counter_hz"])
+        return int(self.results[name]) * arches.load(self.machine.arch).counter.ns_per_tick / 1e9
 
     def phase(self, name: str) -> int:
         """Return the length of all phases *name* together."""
