@@ -91,6 +91,42 @@ def test_isolated_cpus_come_last(guests: Guests, isolated: str, defer: int, up: 
     assert_usable(record, 8)
 
 
+def test_isolated_cpus_come_last_behind_boot_too(guests: Guests) -> None:
+    cmdline = "cpuhp.defer=2 isolcpus=2-3 trace_event=cpu_group:cpu_group_begin"
+    record = guests(many_cpus(cmdline, "cpus wait", f"poke show events {TRACE}"))
+    begun = re.findall(r"cpu_group_begin: first=(\d+) cpus=(\d+)", record.files["events"])
+    # The first of them is that of boot.
+    assert begun[1:] == [("4", "2"), ("6", "2"), ("2", "2")]
+
+
+@pytest.mark.parametrize(
+    ("asked_for", "waits"),
+    [("0-7", False), ("0,7", False), ("6-7", True), ("7", True), ("9", False)],
+)
+def test_a_task_may_ask_for_cpus_that_are_still_to_come(
+    guests: Guests, asked_for: str, waits: bool
+) -> None:
+    """It is given them when they are up, and waits if it can run nowhere else.
+
+    Each of three groups waits for others in vain, five seconds, so that the program comes before
+    the last.
+    """
+    cmdline = "cpuhp.defer=1 cpuhp.meet=64"
+    found = guests(many_cpus(cmdline, f"cpus ask {asked_for}", config="debug")).results
+    there = asked_for != "9"
+    assert found["cpus.asked"] == ("ok" if there else "EINVAL")
+    assert (found["cpus.asked_left"] == "0") == waits
+    mask = {int(cpu) for cpu in found["cpus.mask"].split(",") if cpu}
+    assert mask == (cpus_of(asked_for) if there else set(range(8)))
+
+
+def test_a_host_of_confidential_guests_brings_up_all_in_boot(guests: Guests) -> None:
+    record = guests(many_cpus("cpuhp.defer=2 setcpuid=tdx_host_platform"))
+    assert "cpu: no CPU is deferred: a TDX host needs one of each package" in record.log
+    assert "behind boot" not in record.log
+    assert_usable(record, 8)
+
+
 def test_maxcpus_counts_those_that_come_later(guests: Guests) -> None:
     record = guests(many_cpus("cpuhp.defer=2 maxcpus=5"))
     assert came_up(record)[:2] == (3, 3)

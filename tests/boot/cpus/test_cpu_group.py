@@ -105,9 +105,15 @@ def _waits(record: Record) -> list[list[str]]:
     return groups
 
 
-@pytest.mark.parametrize(("mode", "waits"), [("on", 2), ("flat", 1), ("tree", 2), ("off", 0)])
+@pytest.mark.parametrize(
+    ("mode", "waits"),
+    [("on", 2), ("flat", 1), ("tree", 2), ("off", 0), ("tree threadirqs", 1)],
+)
 def test_the_waker_waits_once_for_a_group(guests: Guests, mode: str, waits: int) -> None:
-    """In a tree twice: until all are released, and until all are up."""
+    """In a tree twice: until all are released, and until all are up.
+
+    Where threads run the timers there is no tree.
+    """
     trace = f"trace_event=cpu_group:* cpuhp.group={mode} cpuhp.defer=3"
     record = guests(many_cpus(trace, "cpus wait", EVENTS))
     behind_boot = [["waited"] * waits + ["end"]] * 2
@@ -231,7 +237,11 @@ def test_a_mode_that_there_is_not_is_named_and_changes_nothing(guests: Guests) -
 
 @pytest.mark.parametrize(
     ("config", "seconds"),
-    [("users", 5), pytest.param("debug", 300, marks=pytest.mark.long)],
+    [
+        ("users", 5),
+        pytest.param("debug", 300, marks=pytest.mark.long),
+        pytest.param("rt", 300, marks=pytest.mark.long),
+    ],
 )
 def test_cpus_go_down_and_come_up_at_random(guests: Guests, config: str, seconds: int) -> None:
     """Under load; and parallel callbacks of a CPU that comes alone are what they were."""
@@ -242,9 +252,19 @@ def test_cpus_go_down_and_come_up_at_random(guests: Guests, config: str, seconds
     assert_usable(record, 8)
 
 
+@pytest.mark.parametrize("config", ["debug", pytest.param("rt", marks=pytest.mark.long)])
+@pytest.mark.parametrize("cmdline", ["", "cpuhp.defer=2", "cpuhp.group=off"])
+def test_cpus_that_are_slow_to_come_alive(guests: Guests, cmdline: str, config: str) -> None:
+    """Who waits for one sleeps, and has to be woken by a timer."""
+    record = guests(many_cpus(f"cpuhp.slow=1-7 {cmdline}", config=config))
+    assert_usable(record, 8)
+    assert "did not come up" not in record.log
+
+
 @pytest.mark.long
+@pytest.mark.parametrize("config", ["users", "rt"])
 @pytest.mark.parametrize("part", range(4))
-def test_a_hundred_boots(guests: Guests, part: int) -> None:
+def test_a_hundred_boots(guests: Guests, part: int, config: str) -> None:
     """On the wall clock no two are alike."""
     ways = [
         ("cpuhp.group=flat", ()),
@@ -257,4 +277,5 @@ def test_a_hundred_boots(guests: Guests, part: int) -> None:
     for number in range(25):
         # What is asked for again is taken from the last time: make each boot a new one.
         again = f"{cmdline} flatboot.number={number}"
-        assert_usable(guests(many_cpus(again, cpus=cpus, arguments=arguments)), cpus)
+        record = guests(many_cpus(again, cpus=cpus, arguments=arguments, config=config))
+        assert_usable(record, cpus)

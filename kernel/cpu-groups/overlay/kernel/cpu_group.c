@@ -47,6 +47,7 @@
 #include <linux/err.h>
 #include <linux/freezer.h>
 #include <linux/init.h>
+#include <linux/interrupt.h>
 #include <linux/kthread.h>
 #include <linux/ktime.h>
 #include <linux/nodemask.h>
@@ -56,6 +57,7 @@
 #include <linux/slab.h>
 #include <linux/topology.h>
 #include <linux/vmstat.h>
+#include <linux/wait.h>
 
 #include "cpu_group.h"
 #include "smpboot.h"
@@ -177,7 +179,11 @@ void cpu_group_callback_end(struct cpu_group_wait *group, bool parallel)
 static unsigned int cpu_group_defer __initdata;
 
 /* CPUs that boot left for later, and did not come up yet. Written under cpu_add_remove_lock. */
-static struct cpumask cpu_group_deferred;
+struct cpumask cpu_group_deferred;
+
+/* A thread brings them up; who needs one of them waits. */
+static bool cpu_group_coming;
+static DECLARE_WAIT_QUEUE_HEAD(cpu_group_awaited);
 
 /* Of those, the ones for which boot made less. A bit is cleared with device_hotplug_lock held. */
 struct cpumask cpu_group_later_mask __read_mostly;
@@ -304,10 +310,16 @@ const struct cpumask * __init cpu_group_split(unsigned int *max_cpus)
 	static struct cpumask now __initdata, first __initdata, second __initdata;
 	static struct cpumask busy __initdata;
 	unsigned int cpu, room = *max_cpus;
+	const char *why;
 
 	cpu_group_test_faults();
 	if (!cpu_group_defers(cpu_group_defer, min(room, num_present_cpus())))
 		return cpu_present_mask;
+	why = arch_cpu_group_wants_all();
+	if (why) {
+		pr_notice("no CPU is deferred: %s\n", why);
+		return cpu_present_mask;
+	}
 
 	/*
 	 * The same CPUs as without deferral: if threads of a core cannot come
@@ -338,8 +350,7 @@ const struct cpumask * __init cpu_group_split(unsigned int *max_cpus)
 	cpu_group_spread(&now, &first, cpu_group_defer);
 	cpu_group_spread(&now, &second, cpu_group_defer);
 	cpumask_andnot(&cpu_group_deferred, &cpu_group_deferred, &now);
-	/* On arm64 drivers expect a device of each CPU that is present. */
-	if (IS_ENABLED(CONFIG_X86))
+	if (arch_cpu_group_later())
 		cpumask_copy(&cpu_group_later_mask, &cpu_group_deferred);
 
 	*max_cpus = cpumask_weight(&now);
@@ -376,6 +387,15 @@ ktime_t cpu_group_sync_deadline(unsigned int cpu, ktime_t otherwise)
 		limit /= 10;
 	return ktime_add_ns(per_cpu(cpu_group_kicked, cpu), limit);
 }
+
+/* May a CPU that has not run its online callbacks prepare and kick others? */
+bool __weak arch_cpu_group_tree(void) { return false; }
+
+/* Why boot has to bring up all CPUs; NULL if it need not. */
+const char * __init __weak arch_cpu_group_wants_all(void) { return NULL; }
+
+/* May a CPU that is present be without a device until its group comes up? */
+bool __init __weak arch_cpu_group_later(void) { return false; }
 
 void __weak arch_cpu_group_begin(void) { }
 void __weak arch_cpu_group_online(void) { }
@@ -449,15 +469,28 @@ static void cpu_group_grow(struct cpumask *group)
 	}
 }
 
-/* Stages 1 and 2 */
-static void cpu_group_release(struct cpumask *group)
+/* Do CPUs that are released release others? */
+static bool cpu_group_grows(void)
 {
+	if (cpu_group_mode != CPU_GROUP_TREE || !arch_cpu_group_tree())
+		return false;
+	/*
+	 * Who waits for a CPU sleeps. Where a thread of each CPU runs the timers,
+	 * that of a CPU that is just released is parked and nothing would wake it.
+	 */
+	if (force_irqthreads())
+		return false;
 	/*
 	 * A CPU whose kick is a state of its own, and that must start alone,
 	 * still reads after it who it is.
 	 */
-	if (cpu_group_mode == CPU_GROUP_TREE &&
-	    (cpu_up_in_parallel() || !IS_ENABLED(CONFIG_HOTPLUG_SPLIT_STARTUP))) {
+	return cpu_up_in_parallel() || !IS_ENABLED(CONFIG_HOTPLUG_SPLIT_STARTUP);
+}
+
+/* Stages 1 and 2 */
+static void cpu_group_release(struct cpumask *group)
+{
+	if (cpu_group_grows()) {
 		cpu_group_grow(group);
 		return;
 	}
@@ -636,24 +669,62 @@ out:
 	return err;
 }
 
-/* The next @nr deferred CPUs; of a core's threads, none together with the first. */
+/*
+ * The next @nr deferred CPUs: those that are not isolated come first, and of a
+ * core's threads none comes together with the first. Those that are no longer
+ * present, as a hypervisor took them back, are forgotten.
+ */
 static void cpu_group_next(struct cpumask *group, unsigned int nr)
 {
-	bool primary = false;
+	static struct cpumask first, busy;
+	const struct cpumask *from;
 	unsigned int cpu;
 
 	cpumask_clear(group);
+	cpumask_clear(&first);
 	cpu_maps_update_begin();
+	cpumask_and(&cpu_group_deferred, &cpu_group_deferred, cpu_present_mask);
 	for_each_cpu(cpu, &cpu_group_deferred)
-		primary |= topology_is_primary_thread(cpu);
-	for_each_cpu(cpu, &cpu_group_deferred) {
-		if (primary && !topology_is_primary_thread(cpu))
-			continue;
+		if (topology_is_primary_thread(cpu))
+			cpumask_set_cpu(cpu, &first);
+	from = cpumask_empty(&first) ? &cpu_group_deferred : &first;
+	cpumask_and(&busy, from, housekeeping_cpumask(HK_TYPE_DOMAIN));
+	if (cpumask_and(&busy, &busy, housekeeping_cpumask(HK_TYPE_KERNEL_NOISE)))
+		from = &busy;
+	for_each_cpu(cpu, from) {
 		if (!nr--)
 			break;
 		cpumask_set_cpu(cpu, group);
 	}
 	cpu_maps_update_done();
+}
+
+/* Some are up, or given up. */
+static void cpu_group_tell(void)
+{
+	wake_up_all(&cpu_group_awaited);
+	if (cpu_group_dev)
+		sysfs_notify(&cpu_group_dev->kobj, NULL, "deferred");
+}
+
+/**
+ * cpu_group_await - wait for CPUs that are still to come
+ * @cpus: CPUs of which a task is to run on one
+ *
+ * Returns at once if one of them is active, or none is about to come up behind boot.
+ * So whoever asks for CPUs by their numbers, which are all there on a machine whose boot
+ * brings up all, need not know that boot did not.
+ *
+ * Context: a system call; sleeps. No lock of CPU hotplug may be held.
+ *
+ * Return: 0, or -ERESTARTSYS if the task is killed.
+ */
+int cpu_group_await(const struct cpumask *cpus)
+{
+	return wait_event_killable(cpu_group_awaited,
+				   !READ_ONCE(cpu_group_coming) ||
+				   cpumask_intersects(cpus, cpu_active_mask) ||
+				   !cpumask_intersects(cpus, &cpu_group_deferred));
 }
 
 static int cpu_group_thread(void *unused)
@@ -680,8 +751,7 @@ static int cpu_group_thread(void *unused)
 		cpu_maps_update_begin();
 		cpumask_andnot(&cpu_group_deferred, &cpu_group_deferred, &tried);
 		cpu_maps_update_done();
-		if (cpu_group_dev)
-			sysfs_notify(&cpu_group_dev->kobj, NULL, "deferred");
+		cpu_group_tell();
 		size = min(size * 2, CPU_GROUP_MOST);
 		up += cpumask_weight(&group);
 		groups++;
@@ -689,8 +759,8 @@ static int cpu_group_thread(void *unused)
 	}
 
 	/* User space may have brought up the last one. */
-	if (cpu_group_dev)
-		sysfs_notify(&cpu_group_dev->kobj, NULL, "deferred");
+	WRITE_ONCE(cpu_group_coming, false);
+	cpu_group_tell();
 	cpus_read_lock();
 	workqueue_update_topology();
 	cpus_read_unlock();
@@ -712,9 +782,11 @@ void cpu_group_start_deferred(void)
 	if (cpumask_empty(&cpu_group_deferred))
 		return;
 	pr_info("CPUs %*pbl come up behind boot\n", cpumask_pr_args(&cpu_group_deferred));
+	WRITE_ONCE(cpu_group_coming, true);
 	task = kthread_run(cpu_group_thread, NULL, "cpu_group");
 	if (!IS_ERR(task))
 		return;
+	WRITE_ONCE(cpu_group_coming, false);
 	pr_err("no thread for the deferred CPUs: bring them up through sysfs\n");
 	lock_device_hotplug();
 	for_each_cpu(cpu, &cpu_group_deferred)

@@ -87,10 +87,12 @@ static inline const struct cpumask *cpu_group_split(unsigned int *max_cpus)
 #ifdef CONFIG_CPUHP_GROUP_TEST
 void cpu_group_test_faults(void);
 bool cpu_group_fault_silent(unsigned int cpu);
+void cpu_group_fault_slow(unsigned int cpu);
 int cpu_fail_at(unsigned int cpu, enum cpuhp_state state);
 #else
 static inline void cpu_group_test_faults(void) { }
 static inline bool cpu_group_fault_silent(unsigned int cpu) { return false; }
+static inline void cpu_group_fault_slow(unsigned int cpu) { }
 #endif
 
 #endif /* _KERNEL_CPU_GROUP_H */

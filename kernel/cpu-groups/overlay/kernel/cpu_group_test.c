@@ -2,10 +2,10 @@
 /*
  * Failures and witnesses of CPU bring-up, for tests.
  *
- * cpuhp.fail= and cpuhp.silent= make CPUs fail. With cpuhp.meet=K two states
- * are there before CPUs come up: in the first, which is parallel, CPUs of a
- * group wait until K of them are in it; in the second, which is not, CPUs count
- * how many of them are. Files of debugfs tell what was seen.
+ * cpuhp.fail= and cpuhp.silent= make CPUs fail, cpuhp.slow= makes them slow.
+ * With cpuhp.meet=K two states are there before CPUs come up: in the first, which
+ * is parallel, CPUs of a group wait until K of them are in it; in the second, which
+ * is not, CPUs count how many of them are. Files of debugfs tell what was seen.
  */
 #define pr_fmt(fmt) "cpu: " fmt
 
@@ -40,6 +40,28 @@ early_param("cpuhp.silent", test_silent_param);
 bool cpu_group_fault_silent(unsigned int cpu)
 {
 	return cpumask_test_cpu(cpu, &test_silent);
+}
+
+static struct cpumask test_slow;
+
+static int __init test_slow_param(char *arg)
+{
+	if (!arg || cpulist_parse(arg, &test_slow))
+		pr_warn("cpuhp.slow=%s is not a list of CPUs\n", arg ?: "");
+	return 0;
+}
+early_param("cpuhp.slow", test_slow_param);
+
+/*
+ * The CPUs of cpuhp.slow= take so long to come alive that who waits for them does so
+ * asleep. Nothing but another CPU's ticks can be relied on here.
+ */
+void cpu_group_fault_slow(unsigned int cpu)
+{
+	unsigned long end = jiffies + max(HZ / 50, 2);
+
+	while (cpumask_test_cpu(cpu, &test_slow) && time_before(jiffies, end))
+		cpu_relax();
 }
 
 static int __init test_fail_param(char *arg)

@@ -11,6 +11,8 @@
  *			millisecond
  *	cpus shuffle SECONDS
  *			take CPUs down and up at random, under load; then all up
+ *	cpus ask LIST	ask to run on these CPUs, and see on which it may once
+ *			none is deferred any longer
  *	cpus starve CPU
  *			have a real-time task there that never sleeps, and see
  *			whether another one gets to run beside it within 5 s
@@ -28,8 +30,12 @@
  *	cpus.shuffled	how often a CPU went down or came up
  *	cpus.refused	how often it did not
  *	cpus.starved	no, or yes
+ *	cpus.asked	ok, or the error's name
+ *	cpus.asked_left	how many CPUs are still to come when the answer is there
+ *	cpus.mask	the CPUs that it may run on in the end
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <linux/membarrier.h>
 #include <poll.h>
 #include <sched.h>
@@ -46,11 +52,10 @@
 #define CPUS "/sys/devices/system/cpu/"
 #define MOST 4096
 
-/* Call @each with every CPU of the list in a file; return how many there are.
- */
-static int cpus_in(const char *path, void (*each)(int cpu))
+/* Call @each with every CPU of a list; return how many there are. */
+static int cpus_of(const char *text, void (*each)(int cpu))
 {
-	char *list = strdup(text_of(path)), *rest = list;
+	char *list = strdup(text), *rest = list;
 	int count = 0, from, to;
 
 	if (!list)
@@ -68,6 +73,11 @@ static int cpus_in(const char *path, void (*each)(int cpu))
 	}
 	free(list);
 	return count;
+}
+
+static int cpus_in(const char *path, void (*each)(int cpu))
+{
+	return cpus_of(text_of(path), each);
 }
 
 static void report_up(void)
@@ -132,6 +142,32 @@ static void try_cpu(int cpu)
 	if (access(online_file(cpu), R_OK) == 0 &&
 	    atoi(text_of(online_file(cpu))) != 1)
 		stale++;
+}
+
+static cpu_set_t asked[MOST / CPU_SETSIZE];
+
+static void ask_for(int cpu)
+{
+	CPU_SET_S((size_t)cpu, sizeof(asked), asked);
+}
+
+static int ask(const char *list)
+{
+	cpus_of(list, ask_for);
+	printf(RESULT "cpus.asked=%s\n",
+	       sched_setaffinity(0, sizeof(asked), asked)
+		       ? strerrorname_np(errno)
+		       : "ok");
+	printf(RESULT "cpus.asked_left=%d\n", cpus_in(CPUS "deferred", NULL));
+	wait_for_all();
+	if (sched_getaffinity(0, sizeof(asked), asked))
+		fail("sched_getaffinity");
+	printf(RESULT "cpus.mask=");
+	for (size_t cpu = 0; cpu < MOST; cpu++)
+		if (CPU_ISSET_S(cpu, sizeof(asked), asked))
+			printf("%zu,", cpu);
+	printf("\n");
+	return 0;
 }
 
 static volatile sig_atomic_t over;
@@ -358,12 +394,14 @@ int main(int argc, char **argv)
 		return 0;
 	if (argc > 2 && !strcmp(what, "shuffle"))
 		return shuffle((unsigned int)atoi(argv[2]));
+	if (argc > 2 && !strcmp(what, "ask"))
+		return ask(argv[2]);
 	if (argc > 2 && !strcmp(what, "starve"))
 		return starve(atoi(argv[2]));
 	if (bring_up(what))
 		return 0;
 	fputs("usage: cpus wait|raise|try|suffer wait|suffer raise|"
-	      "shuffle SECONDS|starve CPU\n",
+	      "shuffle SECONDS|starve CPU|ask LIST\n",
 	      stderr);
 	return 2;
 }
