@@ -93,7 +93,8 @@ def test_isolated_cpus_come_last(guests: Guests, isolated: str, defer: int, up: 
 
 def test_isolated_cpus_come_last_behind_boot_too(guests: Guests) -> None:
     cmdline = "cpuhp.defer=2 isolcpus=2-3 trace_event=cpu_group:cpu_group_begin"
-    record = guests(many_cpus(cmdline, "cpus wait", f"poke show events {TRACE}"))
+    events = f"poke show events {TRACE}"
+    record = guests(many_cpus(cmdline, "cpus wait", events, config="debug"))
     begun = re.findall(r"cpu_group_begin: first=(\d+) cpus=(\d+)", record.files["events"])
     # The first of them is that of boot.
     assert begun[1:] == [("4", "2"), ("6", "2"), ("2", "2")]

@@ -179,7 +179,7 @@ void cpu_group_callback_end(struct cpu_group_wait *group, bool parallel)
 static unsigned int cpu_group_defer __initdata;
 
 /* CPUs that boot left for later, and did not come up yet. Written under cpu_add_remove_lock. */
-struct cpumask cpu_group_deferred;
+static struct cpumask cpu_group_deferred;
 
 /* A thread brings them up; who needs one of them waits. */
 static bool cpu_group_coming;
@@ -366,6 +366,7 @@ const struct cpumask * __init cpu_group_split(unsigned int *max_cpus)
 void cpu_group_forget(unsigned int cpu)
 {
 	cpumask_clear_cpu(cpu, &cpu_group_deferred);
+	wake_up_all(&cpu_group_awaited);
 }
 
 /**
@@ -628,6 +629,7 @@ static int cpu_group_bring_up(struct cpumask *group)
 
 	/* User space may have been quicker, and may have taken them down again. */
 	cpumask_and(group, group, &cpu_group_deferred);
+	cpumask_and(group, group, cpu_present_mask);
 	for_each_cpu(cpu, group) {
 		err = cpu_up_check(cpu);
 		if (err == -EBUSY)
@@ -670,8 +672,8 @@ out:
 }
 
 /*
- * The next @nr deferred CPUs: those that are not isolated come first, and of a
- * core's threads none comes together with the first. Those that are no longer
+ * The next @nr deferred CPUs: of a core's threads none comes together with the
+ * first, and of those that may come now the isolated ones come last. Those that are no longer
  * present, as a hypervisor took them back, are forgotten.
  */
 static void cpu_group_next(struct cpumask *group, unsigned int nr)
@@ -688,8 +690,12 @@ static void cpu_group_next(struct cpumask *group, unsigned int nr)
 		if (topology_is_primary_thread(cpu))
 			cpumask_set_cpu(cpu, &first);
 	from = cpumask_empty(&first) ? &cpu_group_deferred : &first;
-	cpumask_and(&busy, from, housekeeping_cpumask(HK_TYPE_DOMAIN));
-	if (cpumask_and(&busy, &busy, housekeeping_cpumask(HK_TYPE_KERNEL_NOISE)))
+	/* Cpusets replace the masks. */
+	scoped_guard(rcu) {
+		cpumask_and(&busy, from, housekeeping_cpumask(HK_TYPE_DOMAIN));
+		cpumask_and(&busy, &busy, housekeeping_cpumask(HK_TYPE_KERNEL_NOISE));
+	}
+	if (!cpumask_empty(&busy))
 		from = &busy;
 	for_each_cpu(cpu, from) {
 		if (!nr--)
@@ -707,24 +713,43 @@ static void cpu_group_tell(void)
 		sysfs_notify(&cpu_group_dev->kobj, NULL, "deferred");
 }
 
+/* Is one of @cpus up, or none about to be? A CPU is up for cpusets once it is not deferred. */
+static bool cpu_group_there(const struct cpumask *cpus)
+{
+	unsigned int cpu;
+	bool none = true;
+
+	if (!READ_ONCE(cpu_group_coming))
+		return true;
+	for_each_cpu_and(cpu, cpus, cpu_possible_mask) {
+		/* Data race: whoever clears a bit wakes the waiter after that. */
+		if (!data_race(cpumask_test_cpu(cpu, &cpu_group_deferred))) {
+			if (cpu_active(cpu))
+				return true;
+		} else {
+			none = false;
+		}
+	}
+	return none;
+}
+
 /**
  * cpu_group_await - wait for CPUs that are still to come
  * @cpus: CPUs of which a task is to run on one
  *
- * Returns at once if one of them is active, or none is about to come up behind boot.
- * So whoever asks for CPUs by their numbers, which are all there on a machine whose boot
+ * Returns at once if one of them is up, or none is about to come up behind boot. So
+ * whoever asks for CPUs by their numbers, which are all there on a machine whose boot
  * brings up all, need not know that boot did not.
  *
- * Context: a system call; sleeps. No lock of CPU hotplug may be held.
+ * Context: a system call; sleeps, for as long as CPU hotplug is disabled. No lock may
+ * be held that brings up CPUs or freezes tasks.
  *
  * Return: 0, or -ERESTARTSYS if the task is killed.
  */
 int cpu_group_await(const struct cpumask *cpus)
 {
-	return wait_event_killable(cpu_group_awaited,
-				   !READ_ONCE(cpu_group_coming) ||
-				   cpumask_intersects(cpus, cpu_active_mask) ||
-				   !cpumask_intersects(cpus, &cpu_group_deferred));
+	return wait_event_state(cpu_group_awaited, cpu_group_there(cpus),
+				(TASK_KILLABLE | TASK_FREEZABLE));
 }
 
 static int cpu_group_thread(void *unused)
@@ -787,6 +812,7 @@ void cpu_group_start_deferred(void)
 	if (!IS_ERR(task))
 		return;
 	WRITE_ONCE(cpu_group_coming, false);
+	wake_up_all(&cpu_group_awaited);
 	pr_err("no thread for the deferred CPUs: bring them up through sysfs\n");
 	lock_device_hotplug();
 	for_each_cpu(cpu, &cpu_group_deferred)

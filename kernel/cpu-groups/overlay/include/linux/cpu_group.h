@@ -16,7 +16,6 @@ enum cpu_group_make {
 #ifdef CONFIG_CPUHP_GROUP
 
 extern bool cpu_group_up;
-extern struct cpumask cpu_group_deferred;
 extern struct cpumask cpu_group_later_mask;
 
 /**
@@ -79,21 +78,6 @@ static inline bool cpu_group_coming_up(void)
 	return cpu_group_up;
 }
 
-/**
- * cpu_group_add_deferred - count CPUs that are still to come among those that are there
- * @cpus: the CPUs that are there
- * @possible: those that may be counted
- *
- * Context: any. A CPU that could not be brought up is no longer among them.
- */
-static inline void cpu_group_add_deferred(struct cpumask *cpus, const struct cpumask *possible)
-{
-	unsigned int cpu;
-
-	for_each_cpu_and(cpu, &cpu_group_deferred, possible)
-		cpumask_set_cpu(cpu, cpus);
-}
-
 int cpu_group_await(const struct cpumask *cpus);
 void cpu_group_start_deferred(void);
 
@@ -118,7 +102,6 @@ static inline bool cpu_group_coming_up(void) { return false; }
 static inline bool cpu_group_later(unsigned int cpu) { return false; }
 static inline void cpu_group_register_maker(struct notifier_block *maker) { }
 static inline int cpu_group_make_now(unsigned int cpu) { return 0; }
-static inline void cpu_group_add_deferred(struct cpumask *cpus, const struct cpumask *possible) { }
 static inline int cpu_group_await(const struct cpumask *cpus) { return 0; }
 static inline void cpu_group_start_deferred(void) { }
 
