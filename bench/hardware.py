@@ -8,7 +8,6 @@ turn, until the time is used up, and writes hardware.html and, for bench/hardwar
 
 from __future__ import annotations
 
-import re
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +26,7 @@ from flatboot.guest.boot_spec import BootSpec, Image
 from flatboot.guest.machine import machine
 from flatboot.kernel import build
 from flatboot.kernel.build import KernelName
-from flatboot.record import splats
+from flatboot.record import splats, timings
 from flatboot.record.record import Record
 from flatboot.show import web_page
 from flatboot.show.plain_table import plain
@@ -40,7 +39,6 @@ _TIMEOUT_S = 300
 #: The console takes its time. And where KVM does not work the processor has no constant_tsc, so
 #: that each CPU would measure its delay loop, one after another.
 _COMMON = "quiet lpj=4000000"
-_STAMP = r"^\[ *(\d+\.\d+)\] "
 
 
 @dataclass(frozen=True)
@@ -80,25 +78,6 @@ class Trial:
         return host.boot_memory(size) + (size if self.backed else 0)
 
 
-def _ready(record: Record) -> float:
-    return record.seconds("ready.ticks") - int(record.results["ready.age_us"]) / 1e6
-
-
-def _brought_up(record: Record) -> float:
-    """Return the time between what the kernel says before it wakes other CPUs, and after.
-
-    Raises:
-        FlatbootError: it says neither.
-    """
-    said = [
-        re.search(_STAMP + what, record.log, re.MULTILINE)
-        for what in ("smp: Bringing up secondary CPUs", "smp: Brought up")
-    ]
-    if said[0] is None or said[1] is None:
-        raise FlatbootError("the log does not say when other CPUs were brought up")
-    return float(said[1][1]) - float(said[0][1])
-
-
 _HIDDEN, _ADDED_MIB = 1 << 32, 14 << 10
 _ADDING = "mem=2G deferred_mem.mode=user"
 _POOL_PAGES = 24000
@@ -110,7 +89,7 @@ TRIALS = {
             "stock": Way("stock"),
             "deferred_init=background": Way("flatboot", "deferred_init=background"),
         },
-        _ready,
+        lambda record: timings.ready_ns(record) / 1e9,
         programs=("ready",),
     ),
     "adding": Trial(
@@ -153,7 +132,7 @@ TRIALS = {
             "cpuhp.group=flat": Way("flatboot", "cpuhp.group=flat"),
             "cpuhp.group=tree": Way("flatboot", "cpuhp.group=tree"),
         },
-        _brought_up,
+        timings.bring_up_s,
         "2G",
         several=True,
     ),
@@ -219,9 +198,8 @@ class Cell:
 def cells(names: Sequence[str], cores: int, memory: float) -> list[Cell]:
     """Return the boots of a round of the trials *names*, on a machine of so many *cores*, in turn.
 
-    What takes more than *memory* is left out.
-
-    Ways that are compared come one after another, so that what changes on the host hits all.
+    What takes more than *memory* is left out. Ways that are compared come one after another, so
+    that what changes on the host hits all.
     """
     return [
         Cell(name, way, count)

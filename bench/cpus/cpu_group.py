@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import statistics
 
 from rich.table import Table
 
 from flatboot.campaign.kept import Kept, Wanted
+from flatboot.record import timings
 from flatboot.record.excerpts import Reads
 from flatboot.record.record import Record
 
@@ -24,8 +24,6 @@ WAYS = (
     ("flatboot", "cpuhp.group=tree"),
 )
 READS = Reads(log=("*smp: Bringing up secondary CPUs*", "*smp: Brought up*"))
-_BEGIN = re.compile(r"\[ *(\d+\.\d+)\] smp: Bringing up secondary CPUs")
-_END = re.compile(r"\[ *(\d+\.\d+)\] smp: Brought up")
 
 
 def boot(kept: Kept, flavour: str, cmdline: str, cpus: int, run: int) -> Record:
@@ -44,13 +42,6 @@ def boot(kept: Kept, flavour: str, cmdline: str, cpus: int, run: int) -> Record:
     )
 
 
-def bring_up_ms(record: Record) -> float:
-    """Return the milliseconds that boot waited for its CPUs, by the kernel's log."""
-    begin, end = _BEGIN.search(record.log), _END.search(record.log)
-    assert begin is not None and end is not None, "the log does not tell when CPUs came up"
-    return (float(end[1]) - float(begin[1])) * 1000
-
-
 def table(kept: Kept) -> Table:
     """Return the time that boot waited for its CPUs, as a ratio to stock's."""
     made = Table(
@@ -66,7 +57,7 @@ def table(kept: Kept) -> Table:
         times: dict[tuple[str, str], list[float]] = {way: [] for way in WAYS}
         for run in range(1, RUNS + 1):
             for way, found in times.items():
-                found.append(bring_up_ms(boot(kept, *way, cpus, run)))
+                found.append(1000 * timings.bring_up_s(boot(kept, *way, cpus, run)))
         stock = statistics.median(times[WAYS[0]])
         for (flavour, cmdline), found in times.items():
             median = statistics.median(found)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from map_ready import READS, when_ready
+from map_ready import READS
 from rich.table import Table
 
 from flatboot.campaign.kept import Kept, Wanted
 from flatboot.common import units
+from flatboot.record import timings
 from flatboot.record.excerpts import NOTHING
 from flatboot.record.record import Record
 
@@ -114,7 +115,7 @@ def ways(kept: Kept) -> Table:
                 "" if way != "stock" else f"{name}, {units.binary_size(units.size(memory))}",
                 way,
                 _millions(record.to_init),
-                _millions(when_ready(record) if later else record.to_init),
+                _millions(timings.ready_ns(record) if later else record.to_init),
                 units.decimal_size(record.host_peak_bytes),
                 end_section=way == list(records)[-1],
             )

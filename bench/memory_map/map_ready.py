@@ -8,6 +8,7 @@ from rich.table import Table
 
 from flatboot.campaign.kept import Kept, Wanted
 from flatboot.common import units
+from flatboot.record import timings
 from flatboot.record.excerpts import Reads
 from flatboot.record.record import Record
 
@@ -20,13 +21,8 @@ WAYS = {
     "background": ("flatboot", "deferred_init=background"),
 }
 RUNS = 7
-#: What ``when_ready`` reads.
+#: What ``timings.ready_ns`` reads.
 READS = Reads(results=("counter_hz", "ready.ticks", "ready.age_us"))
-
-
-def when_ready(record: Record) -> float:
-    """Return nanoseconds from reset to all memory being ready, of a boot with ``ready``."""
-    return 1e9 * record.seconds("ready.ticks") - 1000 * int(record.results["ready.age_us"])
 
 
 def boots(kept: Kept, memory: str, cpus: int) -> dict[str, list[Record]]:
@@ -65,10 +61,10 @@ def table(kept: Kept) -> Table:
         for cpus in CPUS:
             found = boots(kept, memory, cpus)
             init = statistics.median(record.to_init for record in found["stock"])
-            ready = statistics.median(map(when_ready, found["stock"]))
+            ready = statistics.median(map(timings.ready_ns, found["stock"]))
             for name, records in found.items():
                 inits = [record.to_init / init for record in records]
-                maps = [when_ready(record) / ready for record in records]
+                maps = [timings.ready_ns(record) / ready for record in records]
                 made.add_row(
                     units.binary_size(units.size(memory)),
                     str(cpus),

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from map_ready import READS, when_ready
+from map_ready import READS
 from rich.table import Table
 
 from flatboot.campaign.kept import Kept, Wanted
 from flatboot.common import units
+from flatboot.record import timings
 from flatboot.record.excerpts import NOTHING, Reads
 from flatboot.record.record import Record
 
@@ -68,7 +69,7 @@ WAYS = (
         "flatboot",
         "deferred_init=background",
         ("ready",),
-        when_ready,
+        timings.ready_ns,
         READS,
         sizes=("32G", "64G"),
     ),
@@ -77,7 +78,7 @@ WAYS = (
         "flatboot",
         "deferred_init=lazy",
         (COMPLETE, "ready"),
-        when_ready,
+        timings.ready_ns,
         READS,
     ),
     Way("hotplug, stock", "stock", ONLINE, hotplug=True, sizes=PLUGGED),
