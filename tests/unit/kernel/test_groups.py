@@ -152,9 +152,9 @@ def test_a_group_includes_no_header_of_one_that_it_does_not_need(group: groups.G
 SAVE_NONE = {
     "acpi-pm-verify-async",
     "isolation-slab",
-    "mpt3sas-later-cpus",
     "its-memreserve",
     "memory-hotplug-undo",
+    "mpt3sas-later-cpus",
     "sched-late-servers",
 }
 
