@@ -395,7 +395,10 @@ bool __weak arch_cpu_group_tree(void) { return false; }
 /* Why boot has to bring up all CPUs; NULL if it need not. */
 const char * __init __weak arch_cpu_group_wants_all(void) { return NULL; }
 
-/* May a CPU that is present be without a device until its group comes up? */
+/*
+ * May a CPU that is present be without a device until its group comes up? On arm64
+ * drivers expect one of each.
+ */
 bool __init __weak arch_cpu_group_later(void) { return false; }
 
 void __weak arch_cpu_group_begin(void) { }
@@ -673,8 +676,8 @@ out:
 
 /*
  * The next @nr deferred CPUs: of a core's threads none comes together with the
- * first, and of those that may come now the isolated ones come last. Those that are no longer
- * present, as a hypervisor took them back, are forgotten.
+ * first, and of those that may come now the isolated ones come last. Those that are
+ * no longer present, as a hypervisor took them back, are forgotten.
  */
 static void cpu_group_next(struct cpumask *group, unsigned int nr)
 {

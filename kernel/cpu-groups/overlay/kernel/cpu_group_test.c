@@ -28,11 +28,16 @@
 static struct cpumask test_silent;
 static char test_fail[128] __initdata;
 
+static int __init test_cpus_param(const char *name, const char *arg, struct cpumask *cpus)
+{
+	if (!arg || cpulist_parse(arg, cpus))
+		pr_warn("cpuhp.%s=%s is not a list of CPUs\n", name, arg ?: "");
+	return 0;
+}
+
 static int __init test_silent_param(char *arg)
 {
-	if (!arg || cpulist_parse(arg, &test_silent))
-		pr_warn("cpuhp.silent=%s is not a list of CPUs\n", arg ?: "");
-	return 0;
+	return test_cpus_param("silent", arg, &test_silent);
 }
 early_param("cpuhp.silent", test_silent_param);
 
@@ -46,9 +51,7 @@ static struct cpumask test_slow;
 
 static int __init test_slow_param(char *arg)
 {
-	if (!arg || cpulist_parse(arg, &test_slow))
-		pr_warn("cpuhp.slow=%s is not a list of CPUs\n", arg ?: "");
-	return 0;
+	return test_cpus_param("slow", arg, &test_slow);
 }
 early_param("cpuhp.slow", test_slow_param);
 
