@@ -10,7 +10,7 @@ from guests import DEFERRED, Guests, asked, meminfo, vmstat, zones
 pytestmark = pytest.mark.groups("memory-map")
 
 MODES = ["wait", "background", "lazy"]
-SUITES = ("deferred_init", "deferred_init_param", "deferred_zero")
+SUITES = ("deferred_init", "deferred_init_param")
 #: What an idle guest may take between two looks at it, in kB: one block of 4 MiB and one more.
 BLOCKS_KB = 8192
 #: What writing the file complete makes of the programs in between.
@@ -153,6 +153,12 @@ def test_a_mode_boots_on_the_debug_config(guests: Guests, mode: str) -> None:
     assert record.files[DEFERRED + "mode"].strip() == mode
     for suite in SUITES:
         assert re.search(rf"ok \d+ {suite}\n", record.log), f"KUnit tests did not run: {suite}"
+
+
+@pytest.mark.groups("memory-map-reserved")
+def test_zeroing_on_demand_tests_itself(guests: Guests) -> None:
+    record = guests(asked("flatboot", "768M", COMPLETE, "lazy", cpus=2, nodes=2, config="debug"))
+    assert re.search(r"ok \d+ deferred_zero\n", record.log), "KUnit tests did not run"
 
 
 @pytest.mark.groups("memory-behind-boot")
