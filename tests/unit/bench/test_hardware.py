@@ -78,7 +78,9 @@ def test_a_machine_on_which_nothing_boots_is_an_error(
 
 
 def test_the_page_says_what_the_guests_ran_on(hardware: ModuleType) -> None:
-    found = hardware.Measured(2, "tcg", "7.2", {"zeroing/flatboot/1": [1.0]}, ["map/stock/1: hung"])
+    found = hardware.Measured(
+        2, "tcg", "7.2", {"adding/one thread/1": [1.0]}, ["map/stock/1: hung"]
+    )
     page = hardware.page("Some processor, 2 cores", found)
-    for text in ("Some processor, 2 cores", "KVM boots no kernel here", "8 GiB zeroed", "hung"):
+    for text in ("Some processor, 2 cores", "KVM boots no kernel here", "14 GiB added", "hung"):
         assert text in page

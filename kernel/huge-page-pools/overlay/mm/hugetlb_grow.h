@@ -13,8 +13,7 @@
 
 bool __init hugetlb_grow_setup(const char *text);
 bool __init hugetlb_grow_boot(struct hstate *h);
-bool hugetlb_grow(struct hstate *h, unsigned long nr, const nodemask_t *nodes);
-ssize_t hugetlb_grow_progress(struct hstate *h, char *buf);
+void hugetlb_grow(struct hstate *h, unsigned long nr, const nodemask_t *nodes);
 
 #else
 
@@ -28,38 +27,31 @@ static inline bool hugetlb_grow_boot(struct hstate *h)
 	return false;
 }
 
-static inline bool hugetlb_grow(struct hstate *h, unsigned long nr, const nodemask_t *nodes)
+static inline void hugetlb_grow(struct hstate *h, unsigned long nr, const nodemask_t *nodes)
 {
-	return false;
 }
 
 #endif /* CONFIG_HUGETLB_GROW */
 
 /**
- * hugetlb_grow_to - grow a pool, with several threads, at run time
+ * hugetlb_grow_to - grow a pool by what is free, with several threads, at run time
  * @h: the hstate
  * @count: how many pages it is to have
  * @persistent: how many it has that are not surplus
  * @nodes: the nodes to take memory from
  *
- * It has fewer if memory runs out or a signal comes.
- *
  * Context: process context, h->resize_lock and hugetlb_lock held; the latter is
  * dropped meanwhile.
- * Return: true if there is no point in trying for more.
  */
-static inline bool hugetlb_grow_to(struct hstate *h, unsigned long count,
+static inline void hugetlb_grow_to(struct hstate *h, unsigned long count,
 				   unsigned long persistent, const nodemask_t *nodes)
 	__must_hold(&hugetlb_lock)
 {
-	bool ended;
-
-	if (!IS_ENABLED(CONFIG_HUGETLB_GROW) || count <= persistent)
-		return false;
+	if (!IS_ENABLED(CONFIG_HUGETLB_GROW) || count <= persistent || hstate_is_gigantic(h))
+		return;
 	spin_unlock_irq(&hugetlb_lock);
-	ended = hugetlb_grow(h, count - persistent, nodes);
+	hugetlb_grow(h, count - persistent, nodes);
 	spin_lock_irq(&hugetlb_lock);
-	return ended;
 }
 
 #endif /* _MM_HUGETLB_GROW_H */

@@ -10,8 +10,6 @@
  * FILE is below /sys/kernel/mm/hugepages/. Results:
  *	KEY.ticks	how long the write took, in ticks of the raw counter
  *	KEY.pages	what FILE says then
- *	KEY.done	what alloc_progress beside it says then, if it is there:
- *	KEY.wanted	pages that were added, and that were to be
  *	KEY.stop_ticks	how long the process went on after the signal
  */
 #define _GNU_SOURCE
@@ -37,17 +35,18 @@ static void path_of(char *path, const char *file)
 	snprintf(path, PATH, "%s%s", POOLS, file);
 }
 
-/* The first numbers of a file; returns how many there were. */
-static int read_numbers(const char *path, unsigned long *a, unsigned long *b)
+/* The number in a file, or 0. */
+static unsigned long read_number(const char *path)
 {
 	FILE *file = fopen(path, "re");
-	int found = 0;
+	unsigned long number = 0;
 
 	if (file) {
-		found = fscanf(file, "%lu %lu", a, b);
+		if (fscanf(file, "%lu", &number) != 1)
+			number = 0;
 		fclose(file);
 	}
-	return found;
+	return number;
 }
 
 static int write_text(const char *path, const char *text)
@@ -62,19 +61,11 @@ static int write_text(const char *path, const char *text)
 
 static void report(const char *key, const char *file, uint64_t ticks)
 {
-	char path[PATH], *slash;
-	unsigned long a = 0, b = 0;
+	char path[PATH];
 
 	printf(RESULT "%s.ticks=%llu\n", key, (unsigned long long)ticks);
 	path_of(path, file);
-	read_numbers(path, &a, &b);
-	printf(RESULT "%s.pages=%lu\n", key, a);
-	slash = strrchr(path, '/');
-	snprintf(slash, (size_t)(path + PATH - slash), "/alloc_progress");
-	if (read_numbers(path, &a, &b) == 2) {
-		printf(RESULT "%s.done=%lu\n", key, a);
-		printf(RESULT "%s.wanted=%lu\n", key, b);
-	}
+	printf(RESULT "%s.pages=%lu\n", key, read_number(path));
 }
 
 static int grow(const char *key, const char *file, const char *pages)
@@ -98,7 +89,7 @@ static int stop(const char *key, const char *file, const char *pages,
 		unsigned long after)
 {
 	struct timespec pause = { .tv_nsec = POLL_NS };
-	unsigned long now = 0, unused;
+	unsigned long now = 0;
 	uint64_t start, sent;
 	char path[PATH];
 	pid_t child;
@@ -109,7 +100,7 @@ static int stop(const char *key, const char *file, const char *pages,
 	if (!child)
 		_exit(write_text(path, pages) ? 1 : 0);
 	while (now < after && !waitpid(child, NULL, WNOHANG)) {
-		read_numbers(path, &now, &unused);
+		now = read_number(path);
 		nanosleep(&pause, NULL);
 	}
 	sent = counter();
