@@ -58,7 +58,7 @@ class Trial:
         ways: how, by the names of the table; times are compared with those of the first.
         seconds: reads the time from a record.
         memory: of the guest.
-        programs: of the guest; {percent} stands for that of all its CPUs.
+        programs: of the guest.
         backed: whether the host has all of the guest's memory ready before.
         several: whether it takes several CPUs: then there are also twice as many as the host has.
     """
@@ -81,7 +81,6 @@ class Trial:
 _HIDDEN, _ADDED_MIB = 1 << 32, 14 << 10
 _ADDING = "mem=2G deferred_mem.mode=user"
 _POOL_PAGES = 24000
-_PREZERO = "/sys/kernel/mm/prezero"
 TRIALS = {
     "map": Trial(
         "memory map of 64 GiB",
@@ -112,18 +111,6 @@ TRIALS = {
         },
         lambda record: record.seconds("pool.ticks"),
         programs=(f"grow pool hugepages-2048kB/nr_hugepages {_POOL_PAGES}",),
-    ),
-    "zeroing": Trial(
-        "8 GiB zeroed",
-        {"flatboot": Way("flatboot")},
-        lambda record: record.seconds("zeroed.wait_ticks"),
-        "8G",
-        (
-            f"poke write budget {_PREZERO}/budget_percent {{percent}}",
-            f"poke write enabled {_PREZERO}/enabled 1",
-            "zeroed wait",
-        ),
-        backed=True,
     ),
     "bring-up": Trial(
         "CPUs brought up",
@@ -189,7 +176,7 @@ class Cell:
             machine(memory=size, cpus=self.cpus),
             f"{_COMMON} {trial.ways[self.way].cmdline}".strip(),
             "wall",
-            tuple(program.format(percent=100 * self.cpus) for program in trial.programs),
+            trial.programs,
             arguments=backed,
             timeout_s=_TIMEOUT_S,
         )

@@ -135,7 +135,7 @@ def check_zeroed(record: Record) -> None:
     """Check that zeroed pages were handed out, if there were any, and that all of them were."""
     if "prezero=on" in record.cmdline:
         counts = vmstat(record.files["vmstat"])
-        assert counts["prezero_bad"] == 0
+        assert "is marked as zeroed but holds" not in record.console
         assert counts["prezero_taken"] > 0
 
 

@@ -4,8 +4,8 @@
  *
  * mlock(), MAP_POPULATE and whoever pins memory for a device fault it in page
  * by page. Once the first fault of a range has done all that a fault has to do
- * once, the pages behind it in the same page table are allocated, charged and
- * mapped together, and found there by the walk that goes on.
+ * once, the pages behind it in the same page table are allocated, charged, mapped
+ * and pinned together.
  */
 #include <linux/init.h>
 #include <linux/gfp.h>
@@ -70,7 +70,8 @@ static unsigned int anon_fault_ahead_none(pmd_t *pmd, unsigned long addr,
 
 /*
  * Allocate and charge up to @nr pages; return how many there are. For pages that
- * may never be used nobody is killed, and little is reclaimed.
+ * may never be used nobody is killed, and little is reclaimed. They are cleared
+ * before they are charged, so only if that fits.
  */
 static unsigned int anon_fault_ahead_alloc(struct mm_struct *mm,
 					   struct page **pages, unsigned int nr)
@@ -78,6 +79,8 @@ static unsigned int anon_fault_ahead_alloc(struct mm_struct *mm,
 	const gfp_t gfp = __GFP_NORETRY | __GFP_NOWARN;
 	unsigned int got, i;
 
+	if (!mem_cgroup_fits(mm, nr))
+		return 0;
 	memset(pages, 0, nr * sizeof(*pages));
 	got = alloc_pages_bulk(GFP_HIGHUSER_MOVABLE | __GFP_ZERO | gfp, nr, pages);
 	for (i = 0; i < got; i++) {
@@ -92,10 +95,13 @@ static unsigned int anon_fault_ahead_alloc(struct mm_struct *mm,
 	return nr;
 }
 
-/* Map pages where there is still nothing; return how many found their place. */
+/*
+ * Map pages where there is still nothing, and take the references that the caller
+ * wants; return how many found their place.
+ */
 static unsigned int anon_fault_ahead_map(struct vm_area_struct *vma, pmd_t *pmd,
 					 unsigned long addr, struct page **pages,
-					 unsigned int nr)
+					 unsigned int nr, unsigned int gup_flags)
 {
 	struct mm_struct *mm = vma->vm_mm;
 	unsigned int free = 0, i;
@@ -118,6 +124,8 @@ static unsigned int anon_fault_ahead_map(struct vm_area_struct *vma, pmd_t *pmd,
 		folio_add_lru_vma(folio, vma);
 		set_pte_at(mm, addr, pte + i, entry);
 		update_mmu_cache(vma, addr, pte + i);
+		/* It cannot fail: nobody else can have put them yet. */
+		WARN_ON_ONCE(try_grab_folio(folio, 1, gup_flags));
 	}
 	add_mm_counter(mm, MM_ANONPAGES, free);
 	pte_unmap_unlock(pte, ptl);
@@ -127,53 +135,61 @@ static unsigned int anon_fault_ahead_map(struct vm_area_struct *vma, pmd_t *pmd,
 /**
  * anon_fault_ahead - fault in the anonymous pages behind one that was faulted in
  * @vma: its VMA
- * @addr: its address
- * @nr: how many pages from it on the caller wants, itself included
+ * @addr: the address of the next page
+ * @nr: how many pages from there on the caller wants
+ * @gup_flags: what it wants of them, FOLL_WRITE among it
+ * @found: gets the pages, if not NULL; with references as @gup_flags say
  *
- * Only for callers that write to all of them, and whose fault at @addr was
- * allowed. Maps as many as it may, in one page table, and none where it is not
- * sure: the caller has to look at each page.
+ * Only for callers that write to all of them, and whose fault at the page before
+ * was allowed. Maps as many as it may, in one page table, and none where it is not
+ * sure: the caller has to look at each of the others.
  *
  * Context: may sleep; the mmap lock is held.
+ * Return: how many there are.
  */
-void anon_fault_ahead(struct vm_area_struct *vma, unsigned long addr,
-		      unsigned long nr)
+unsigned int anon_fault_ahead(struct vm_area_struct *vma, unsigned long addr,
+			      unsigned long nr, unsigned int gup_flags,
+			      struct page **found)
 {
 	struct page *pages[ANON_FAULT_AHEAD];
-	unsigned long end = min(vma->vm_end, ALIGN(addr + 1, PMD_SIZE));
 	unsigned int got, mapped, i;
+	unsigned long end;
 	pmd_t *pmd;
 
 	addr &= PAGE_MASK;
-	nr = min3(nr - 1, (end - addr) / PAGE_SIZE - 1, (unsigned long)ANON_FAULT_AHEAD);
-	if (!anon_fault_ahead_on || !nr || !anon_fault_ahead_allowed(vma))
-		return;
-	addr += PAGE_SIZE;
+	end = min(vma->vm_end, ALIGN(addr, PMD_SIZE));
+	nr = min3(nr, (end - addr) / PAGE_SIZE, (unsigned long)ANON_FAULT_AHEAD);
+	if (!anon_fault_ahead_on || !nr || !anon_fault_ahead_allowed(vma) ||
+	    (gup_flags & (FOLL_WRITE | FOLL_NOWAIT)) != FOLL_WRITE)
+		return 0;
 	pmd = mm_find_pmd(vma->vm_mm, addr);
 	/* Without an anon_vma the first page was none of ours. */
 	if (!pmd || !vma->anon_vma)
-		return;
+		return 0;
 	nr = anon_fault_ahead_none(pmd, addr, nr);
 	if (!nr)
-		return;
+		return 0;
 	got = anon_fault_ahead_alloc(vma->vm_mm, pages, nr);
 	if (!got)
-		return;
+		return 0;
 	folio_throttle_swaprate(page_folio(pages[0]), GFP_KERNEL);
 
 #ifdef CONFIG_LRU_GEN
 	/* As a fault: what is wanted now belongs to the youngest generation. */
 	current->in_lru_fault = vma_has_recency(vma);
 #endif
-	mapped = anon_fault_ahead_map(vma, pmd, addr, pages, got);
+	mapped = anon_fault_ahead_map(vma, pmd, addr, pages, got, gup_flags);
 #ifdef CONFIG_LRU_GEN
 	current->in_lru_fault = false;
 #endif
 	for (i = mapped; i < got; i++)
 		folio_put(page_folio(pages[i]));
+	if (found)
+		memcpy(found, pages, mapped * sizeof(*pages));
 
 	count_vm_events(PGFAULT, mapped);
 	count_vm_events(PGFAULT_AHEAD, mapped);
 	count_memcg_events_mm(vma->vm_mm, PGFAULT, mapped);
 	current->min_flt += mapped;
+	return mapped;
 }

@@ -10,11 +10,15 @@
 #include <linux/hugetlb.h>
 #include <linux/mm.h>
 #include <linux/padata.h>
+#include <linux/prezero.h>
 #include <linux/sched/signal.h>
 #include <linux/sizes.h>
 #include "hugetlb_deferred.h"
 #include "hugetlb_prezero.h"
 #include "prezero.h"
+
+/* Set when pages of pools are first cleared ahead of time. */
+bool hugetlb_prezero_used __read_mostly;
 
 /* What is cleared with interrupts off; whoever takes the page may wait for it. */
 #define HUGETLB_ZERO_PART	max_t(size_t, SZ_16K, PAGE_SIZE)
@@ -53,6 +57,23 @@ static void hugetlb_zeroing_cancel(struct folio *folio)
 	folio_clear_hugetlb_zeroing(folio);
 }
 
+/*
+ * Somebody waits for pages to be cleared: take one that a thread has begun with,
+ * which may not get the CPU for long. Return: is nobody at it now?
+ */
+static bool hugetlb_zeroing_take_over(struct folio *folio)
+{
+	struct hugetlb_zeroing *zeroing;
+
+	list_for_each_entry(zeroing, &hugetlb_zeroings, list) {
+		if (zeroing->folio == folio && zeroing->idle) {
+			hugetlb_zeroing_cancel(folio);
+			return true;
+		}
+	}
+	return false;
+}
+
 /* hugetlb_prezero_leave() once pages are cleared ahead of time */
 void __hugetlb_prezero_leave(struct folio *folio)
 {
@@ -71,7 +92,7 @@ static void hugetlb_waste_zeroed(struct folio *folio)
 	if (!folio_test_hugetlb_zeroed(folio))
 		return;
 	folio_clear_hugetlb_zeroed(folio);
-	prezero_count(folio_nid(folio), PREZERO_WASTED, folio_nr_pages(folio));
+	count_vm_events(PREZERO_WASTED, folio_nr_pages(folio));
 }
 
 /* hugetlb_prezero_remove() once pages are cleared ahead of time */
@@ -90,8 +111,7 @@ void __hugetlb_prezero_enqueue(struct hstate *h, struct folio *folio)
 	/* It was filled otherwise, and whatever it holds now is not zero. */
 	hugetlb_waste_zeroed(folio);
 	list_move_tail(&folio->lru, &h->hugepage_freelists[nid]);
-	if (READ_ONCE(prezero_hugetlb))
-		__prezero_notify_free(nid);
+	__prezero_notify_free(nid);
 }
 
 /* Take the mark off a folio. Return: is it zeroed? */
@@ -105,7 +125,7 @@ static bool hugetlb_take_zeroed(struct folio *folio)
 	if (likely(!READ_ONCE(prezero_verify)))
 		return true;
 	for (size_t at = 0; at < size; at += PAGE_SIZE) {
-		if (!prezero_check(folio_address(folio) + at, folio_nid(folio)))
+		if (!prezero_check(folio_address(folio) + at))
 			return false;
 		cond_resched();
 	}
@@ -121,15 +141,13 @@ static bool hugetlb_take_zeroed(struct folio *folio)
  */
 void hugetlb_zero_user(struct folio *folio, unsigned long addr_hint)
 {
-	unsigned long nr = folio_nr_pages(folio);
-	int nid = folio_nid(folio);
+	if (READ_ONCE(hugetlb_prezero_used)) {
+		bool zeroed = hugetlb_take_zeroed(folio);
 
-	if (prezero_used()) {
-		if (hugetlb_take_zeroed(folio)) {
-			prezero_count(nid, PREZERO_TAKEN, nr);
+		count_vm_events(zeroed ? PREZERO_TAKEN : PREZERO_MISSED,
+				folio_nr_pages(folio));
+		if (zeroed)
 			return;
-		}
-		prezero_count(nid, PREZERO_MISSED, nr);
 	}
 	folio_zero_user(folio, addr_hint);
 }
@@ -149,8 +167,10 @@ static struct folio *hugetlb_not_zeroed(struct hstate *only, int nid)
 			/* Before these there are none but zeroed ones. */
 			if (folio_test_hugetlb_zeroed(folio))
 				break;
-			if (!folio_test_hugetlb_zeroing(folio) &&
-			    !folio_test_hwpoison(folio))
+			if (folio_test_hwpoison(folio))
+				continue;
+			if (!folio_test_hugetlb_zeroing(folio) ||
+			    (only && hugetlb_zeroing_take_over(folio)))
 				return folio;
 		}
 	}
@@ -201,9 +221,9 @@ static bool hugetlb_zero_part(struct hugetlb_zeroing *zeroing)
 	if (!folio || folio_test_hwpoison(folio))
 		return false;
 	end = min(zeroing->done + HUGETLB_ZERO_PART, folio_size(folio));
-	prezero_count(folio_nid(folio), PREZERO_ZEROED, (end - zeroing->done) / PAGE_SIZE);
-	for (; zeroing->done < end; zeroing->done += PAGE_SIZE)
-		prezero_clear_page(folio_address(folio) + zeroing->done);
+	count_vm_events(PREZERO_ZEROED, (end - zeroing->done) / PAGE_SIZE);
+	clear_pages(folio_address(folio) + zeroing->done, (end - zeroing->done) / PAGE_SIZE);
+	zeroing->done = end;
 	return zeroing->done < folio_size(folio);
 }
 
@@ -230,24 +250,6 @@ bool hugetlb_zero_some(struct hugetlb_zeroing *zeroing, int nid)
 			break;
 	}
 	return true;
-}
-
-/**
- * hugetlb_zeroed_pages - how much of the pools of a node is zeroed
- * @nid: the node
- *
- * Context: any.
- * Return: base pages, of any size of huge pages together.
- */
-unsigned long hugetlb_zeroed_pages(int nid)
-{
-	unsigned long pages = 0;
-	struct hstate *h;
-
-	for_each_hstate(h)
-		pages += READ_ONCE(hugetlb_nr_zeroed[hstate_index(h)][nid]) *
-			 pages_per_huge_page(h);
-	return pages;
 }
 
 /**
@@ -314,7 +316,7 @@ static void hugetlb_zero_request_node(struct hugetlb_zero_request *request, int 
 {
 	struct hugetlb_zeroing zeroing;
 
-	hugetlb_zeroing_init(&zeroing);
+	hugetlb_zeroing_init(&zeroing, false);
 	while (hugetlb_zero_request_begin(request, &zeroing, nid)) {
 		while (hugetlb_zero_request_part(request, &zeroing))
 			;
@@ -341,7 +343,7 @@ static void hugetlb_zero_request_nodes(unsigned long start, unsigned long end, v
  * More are left if the caller gets a signal.
  *
  * Context: process context.
- * Return: 0, or -EOPNOTSUPP if nothing may be cleared ahead of time, or -EINTR.
+ * Return: 0, or -EINTR.
  */
 int hugetlb_zero_now(struct hstate *h, int nid, unsigned long leave)
 {
@@ -356,10 +358,8 @@ int hugetlb_zero_now(struct hstate *h, int nid, unsigned long leave)
 		.numa_aware	= true,
 	};
 	unsigned long unzeroed;
-	int ret = prezero_prepare();
 
-	if (ret)
-		return ret;
+	hugetlb_prezero_prepare();
 	unzeroed = hugetlb_unzeroed(h, nid);
 	atomic_long_set(&request.left, unzeroed - min(unzeroed, leave));
 	if (nid != NUMA_NO_NODE)
@@ -405,11 +405,12 @@ unsigned long hugetlb_prezero_wrong(int nid)
 }
 #endif
 
-/* A thread begins: it is at nothing. */
-void hugetlb_zeroing_init(struct hugetlb_zeroing *zeroing)
+/* A thread begins: it is at nothing. Does it run at @idle priority? */
+void hugetlb_zeroing_init(struct hugetlb_zeroing *zeroing, bool idle)
 {
 	raw_spin_lock_init(&zeroing->lock);
 	zeroing->folio = NULL;
+	zeroing->idle = idle;
 	guard(spinlock_irq)(&hugetlb_lock);
 	list_add(&zeroing->list, &hugetlb_zeroings);
 }

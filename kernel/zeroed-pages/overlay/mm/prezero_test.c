@@ -35,7 +35,6 @@ static void prezero_test_done(struct kunit *test, struct page *page, unsigned lo
 		KUNIT_EXPECT_NULL_MSG(test, memchr_inv(page_address(page + i), expected, PAGE_SIZE),
 				      "page %d", i);
 		KUNIT_EXPECT_FALSE(test, PageZeroed(page + i));
-		KUNIT_EXPECT_FALSE(test, PageZeroedBlock(page + i));
 		page[i].flags.f &= ~__PG_ZEROED;
 	}
 	__free_pages(page, TEST_ORDER);
@@ -72,64 +71,56 @@ static void prezero_take_any_test(struct kunit *test)
 	prezero_test_done(test, page, 0xff);
 }
 
-static void prezero_take_block_test(struct kunit *test)
+/* Once free pages are lent to a hypervisor no mark counts. */
+static void prezero_distrust_test(struct kunit *test)
 {
 	struct page *page = prezero_test_pages(test);
 
 	prezero_test_mark(page, 0xff);
-	SetPageZeroedBlock(page);
+	__prezero_take(page, TEST_ORDER, true, false);
+	prezero_test_done(test, page, 0);
+}
+
+/* The first page of a part speaks for the part only if all of the block was zeroed. */
+static void prezero_split_test(struct kunit *test)
+{
+	struct page *page = prezero_test_pages(test), *half = page + TEST_PAGES / 2;
+
+	prezero_test_mark(page, 0xff);
+	split_zeroed_block(page, half);
+	KUNIT_EXPECT_TRUE(test, is_zeroed_block(half));
+	unmark_zeroed_block(page);
+	split_zeroed_block(page, half);
+	KUNIT_EXPECT_FALSE(test, is_zeroed_block(half));
+	KUNIT_EXPECT_TRUE(test, PageZeroed(half + 1));
 	prezero_take(page, TEST_ORDER, true);
-	prezero_test_done(test, page, 0xff);
+	prezero_test_done(test, page, 0xee);
 }
 
-/* Of a block that is merged with another, all of it has to be known as zeroed. */
-static void prezero_merge_test(struct kunit *test)
+/* Who wants zeroes looks at both ends of a CPU's list, and takes what there is. */
+static void prezero_pcp_test(struct kunit *test)
 {
 	struct page *page = prezero_test_pages(test);
+	LIST_HEAD(list);
 
-	KUNIT_EXPECT_FALSE(test, take_zeroed_block(page, 0));
-	prezero_test_mark(page, 0xff);
-	KUNIT_EXPECT_TRUE(test, take_zeroed_block(page, 0));
-	KUNIT_EXPECT_FALSE(test, take_zeroed_block(page, 1));
-	KUNIT_EXPECT_EQ(test, free_list_index(page, MIGRATE_MOVABLE), MIGRATE_MOVABLE);
-
-	SetPageZeroedBlock(page);
-	KUNIT_EXPECT_EQ(test, free_list_index(page, MIGRATE_MOVABLE),
-			MIGRATE_TYPES + MIGRATE_MOVABLE);
-	KUNIT_EXPECT_TRUE(test, take_zeroed_block(page, TEST_ORDER));
-	KUNIT_EXPECT_FALSE(test, take_zeroed_block(page, TEST_ORDER));
-	prezero_forget(page, TEST_ORDER);
-	prezero_test_done(test, page, 0xff);
-}
-
-/* Who wants zeroes takes from one list, others from the other, or from what there is. */
-static void prezero_list_test(struct kunit *test)
-{
-	struct free_area *area = kunit_kzalloc(test, sizeof(*area), GFP_KERNEL);
-	struct list_head *plain, *zeroed, one, two;
-
-	KUNIT_ASSERT_NOT_NULL(test, area);
-	plain = &area->free_list[MIGRATE_MOVABLE];
-	zeroed = &area->free_list[MIGRATE_TYPES + MIGRATE_MOVABLE];
-	INIT_LIST_HEAD(plain);
-	INIT_LIST_HEAD(zeroed);
-	KUNIT_EXPECT_TRUE(test, free_area_empty(area, MIGRATE_MOVABLE));
-
-	list_add(&one, zeroed);
-	KUNIT_EXPECT_FALSE(test, free_area_empty(area, MIGRATE_MOVABLE));
-	KUNIT_EXPECT_PTR_EQ(test, free_area_list(area, MIGRATE_MOVABLE, true), zeroed);
-	KUNIT_EXPECT_PTR_EQ(test, free_area_list(area, MIGRATE_MOVABLE, false), zeroed);
-
-	list_add(&two, plain);
-	KUNIT_EXPECT_PTR_EQ(test, free_area_list(area, MIGRATE_MOVABLE, true), zeroed);
-	KUNIT_EXPECT_PTR_EQ(test, free_area_list(area, MIGRATE_MOVABLE, false), plain);
-
-	list_del(&one);
-	KUNIT_EXPECT_PTR_EQ(test, free_area_list(area, MIGRATE_MOVABLE, true), plain);
+	for (int i = 0; i < 3; i++)
+		list_add_tail(&page[i].pcp_list, &list);
+	KUNIT_EXPECT_PTR_EQ(test, prezero_pcp_page(&list, true), page);
+	KUNIT_EXPECT_PTR_EQ(test, prezero_pcp_page(&list, false), page);
+	SetPageZeroed(page + 2);
+	KUNIT_EXPECT_PTR_EQ(test, prezero_pcp_page(&list, true), page + 2);
+	KUNIT_EXPECT_PTR_EQ(test, prezero_pcp_page(&list, false), page);
+	SetPageZeroed(page);
+	KUNIT_EXPECT_PTR_EQ(test, prezero_pcp_page(&list, true), page);
+	prezero_take(page, TEST_ORDER, true);
+	for (int i = 0; i < 3; i++)
+		list_del_init(&page[i].pcp_list);
+	prezero_test_done(test, page, 0x05);
 }
 
 /*
- * A block in two halves, of which one is zeroed, becomes one that is not, with marks.
+ * A block in two halves, of which one is zeroed, becomes one that is not, with marks
+ * on all but its first page.
  * Return: does it, or did somebody else take or clear it meanwhile?
  */
 static bool prezero_test_halves(struct zone *zone, struct page *page, unsigned int order)
@@ -137,17 +128,16 @@ static bool prezero_test_halves(struct zone *zone, struct page *page, unsigned i
 	unsigned int half = BIT(order - 1), kept = 0, added = 0;
 	bool alone;
 
-	prezero_forget(page, order);
 	debug_pagealloc_map_pages(page, half);
 	for (int i = 0; i < half; i++) {
-		prezero_clear_page(page_address(page + i));
+		ClearPageZeroed(page + half + i);
+		clear_page(page_address(page + i));
 		SetPageZeroed(page + i);
 	}
 	debug_pagealloc_unmap_pages(page, half);
-	SetPageZeroedBlock(page);
 
 	prezero_putback_block(zone, page, order - 1);
-	alone = PageZeroedBlock(page);
+	alone = PageZeroed(page);
 	prezero_putback_block(zone, page + half, order - 1);
 
 	guard(spinlock_irqsave)(&zone->lock);
@@ -155,7 +145,7 @@ static bool prezero_test_halves(struct zone *zone, struct page *page, unsigned i
 		kept += PageZeroed(page + i);
 		added += PageZeroed(page + half + i);
 	}
-	return alone && !PageZeroedBlock(page) && kept == half && !added;
+	return alone && !PageZeroed(page) && kept == half - 1 && !added;
 }
 
 /*
@@ -196,28 +186,28 @@ static void prezero_isolate_test(struct kunit *test)
 }
 
 /*
- * Return: pages without a mark in a list of zeroed blocks, as far as there is time
- * to look at them, or blocks in the wrong list
+ * Count the zeroed blocks of a free list, and their pages that are not marked, as far
+ * as there is time to look at them.
  */
-static unsigned long prezero_test_list(struct list_head *list, unsigned int order,
-				       bool zeroed, unsigned long *nr)
+static void prezero_test_list(struct list_head *list, unsigned int order,
+			      unsigned long *nr, unsigned long *unmarked)
 {
-	unsigned long wrong = 0;
 	struct page *page;
 
 	list_for_each_entry(page, list, buddy_list) {
-		wrong += PageZeroedBlock(page) != zeroed;
-		if (zeroed && *nr << order < TEST_LIST_PAGES)
+		if (!PageZeroed(page))
+			continue;
+		if (*nr << order < TEST_LIST_PAGES)
 			for (int i = 0; i < BIT(order); i++)
-				wrong += !PageZeroed(page + i);
+				*unmarked += !PageZeroed(page + i);
 		(*nr)++;
 	}
-	return wrong;
 }
 
 /*
- * Whatever merged, split, stole, isolated or offlined blocks until now: each is in
- * the list where it belongs. It can be run again at any time, through debugfs.
+ * Whatever merged, split, stole, isolated or offlined blocks until now: of zeroed
+ * ones all pages are marked, and they are as many as are counted. It can be run
+ * again at any time, through debugfs.
  */
 static void prezero_all_lists_test(struct kunit *test)
 {
@@ -226,22 +216,16 @@ static void prezero_all_lists_test(struct kunit *test)
 	for_each_populated_zone(zone) {
 		for (int order = 0; order < NR_PAGE_ORDERS; order++) {
 			struct free_area *area = &zone->free_area[order];
-			unsigned long nr[2] = {}, wrong = 0, nr_zeroed, nr_free;
+			unsigned long nr = 0, unmarked = 0, nr_zeroed;
 
 			scoped_guard(spinlock_irqsave, &zone->lock) {
-				for (int i = 0; i < NR_FREE_LISTS; i++) {
-					bool zeroed = i >= MIGRATE_TYPES;
-
-					wrong += prezero_test_list(&area->free_list[i], order,
-								   zeroed, &nr[zeroed]);
-				}
+				for (int mt = 0; mt < MIGRATE_TYPES; mt++)
+					prezero_test_list(&area->free_list[mt], order, &nr,
+							  &unmarked);
 				nr_zeroed = area->nr_zeroed;
-				nr_free = area->nr_free;
 			}
-			KUNIT_EXPECT_EQ_MSG(test, wrong, 0, "%s, order %d", zone->name, order);
-			KUNIT_EXPECT_EQ_MSG(test, nr[1], nr_zeroed, "%s, order %d",
-					    zone->name, order);
-			KUNIT_EXPECT_EQ_MSG(test, nr[0] + nr[1], nr_free, "%s, order %d",
+			KUNIT_EXPECT_EQ_MSG(test, unmarked, 0, "%s, order %d", zone->name, order);
+			KUNIT_EXPECT_EQ_MSG(test, nr, nr_zeroed, "%s, order %d",
 					    zone->name, order);
 		}
 	}
@@ -276,9 +260,9 @@ static int prezero_test_init(struct kunit *test)
 static struct kunit_case prezero_test_cases[] = {
 	KUNIT_CASE(prezero_take_mixed_test),
 	KUNIT_CASE(prezero_take_any_test),
-	KUNIT_CASE(prezero_take_block_test),
-	KUNIT_CASE(prezero_merge_test),
-	KUNIT_CASE(prezero_list_test),
+	KUNIT_CASE(prezero_distrust_test),
+	KUNIT_CASE(prezero_split_test),
+	KUNIT_CASE(prezero_pcp_test),
 	{}
 };
 

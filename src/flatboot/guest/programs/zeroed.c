@@ -12,26 +12,26 @@
  *	zeroed run KEY PROGRAM [ARGUMENT...]
  *	zeroed stress SECONDS THREADS MIB
  *
- * WAY is one of 4k, 64k, thp (touched pages), shmem (a touched memfd),
- * populate, mlock, huge-2m, huge-1g (touched pages of hugetlb pools) and
- * fallocate (a hugetlbfs file of 2 MiB pages).
+ * WAY is one of 4k, 64k, thp (touched pages), any (touched pages of the sizes
+ * that the machine is set to), shmem (a touched memfd), populate, mlock,
+ * huge-2m, huge-1g (touched pages of hugetlb pools) and fallocate (a hugetlbfs
+ * file of 2 MiB pages).
  *
- * wait returns when nothing was cleared for half a second of the guest's time.
- * touch maps MIB, gets all of its pages in one way, checks that every word is
- * zero, writes every word, so that what it frees is not, and frees it. faults
- * touches MIB in THREADS threads at once. busy runs THREADS threads that count
- * to the same number each, and on until all have. idle sleeps. scatter uses MIB
- *in pieces of all sizes for a while, with pauses, frees half, and asks for the
- *rest of the memory as huge pages. run runs a program. stress touches memory
- *again and again, in THREADS threads, each an area of up to MIB, all ways but
- *huge-1g in turn; those of pools if there is one of 2 MiB pages, which must be
- *large enough for all threads.
+ * wait returns when nothing was cleared for a second and a half of the guest's
+ * time. touch maps MIB, gets all of its pages in one way, checks that every
+ * word is zero, writes every word, so that what it frees is not, and frees it.
+ * faults touches MIB in THREADS threads at once. busy runs THREADS threads that
+ * count to the same number each, and on until all have. idle sleeps. scatter
+ * uses MIB in pieces of all sizes for a while, with pauses, frees half, and
+ * asks for the rest of the memory as huge pages. run runs a program. stress
+ * touches memory again and again, in THREADS threads, each an area of up to
+ * MIB, all ways but huge-1g in turn; those of pools if there is one of 2 MiB
+ * pages, which must be large enough for all threads.
  *
  * Results, times in ticks of the raw counter:
  *	zeroed.wait_ticks	how long wait took
  *	zeroed.most_ticks	until nine tenths of what is free were zeroed
  *	zeroed.free		pages in free blocks that are all zeroed, then
- *	zeroed.hugetlb		zeroed pages in pools, then
  *	zeroed.all_free		free pages, then
  *	KEY.ticks		getting the pages, or how long the program ran
  *	KEY.free_ticks		giving them back
@@ -68,7 +68,6 @@
 #include "guest.h"
 
 #define FREE "/sys/kernel/mm/prezero/free_pages"
-#define HUGETLB "/sys/kernel/mm/prezero/hugetlb_pages"
 #define THP "/sys/kernel/mm/transparent_hugepage/"
 
 enum {
@@ -77,7 +76,7 @@ enum {
 	GIGANTIC = 1 << 30,
 	MOST_THREADS = 64,
 	STEP_MS = 100,
-	QUIET = 5,
+	QUIET = 15,
 	SETTLE_MS = 10000,
 	COUNT = 200000000,
 	AREAS = 4096,
@@ -107,6 +106,7 @@ static const struct kind {
 } kinds[] = {
 	{ "4k", MADV_NOHUGEPAGE, TOUCH, 0, 0, PAGE },
 	{ "64k", 0, TOUCH, 0, 0, PAGE },
+	{ "any", 0, TOUCH, 0, 0, PAGE },
 	{ "thp", MADV_HUGEPAGE, TOUCH, 0, 0, HUGE },
 	{ "shmem", 0, TOUCH, 1, 0, PAGE },
 	{ "populate", MADV_NOHUGEPAGE, POPULATE, 0, 0, PAGE },
@@ -343,8 +343,6 @@ static void await(void)
 	printf(RESULT "zeroed.most_ticks=%llu\n",
 	       (unsigned long long)(most ? most - begin : 0));
 	printf(RESULT "zeroed.free=%ld\n", zeroed_pages());
-	printf(RESULT "zeroed.hugetlb=%ld\n",
-	       access(HUGETLB, R_OK) ? 0 : number(HUGETLB, ""));
 	printf(RESULT "zeroed.all_free=%ld\n",
 	       number("/proc/vmstat", "nr_free_pages "));
 }

@@ -4,12 +4,18 @@
 
 #include <linux/gfp_types.h>
 #include <linux/jump_label.h>
+#include <linux/memcontrol.h>
 #include <linux/mm.h>
 
 #ifdef CONFIG_PREZERO
 
 /* On from when free pages were first cleared ahead of time. */
 DECLARE_STATIC_KEY_FALSE(prezero_key);
+
+/* Are free pages cleared now? */
+extern bool prezero_enabled;
+
+void prezero_distrust(void);
 
 /**
  * prezero_used - may a free page be marked as zeroed?
@@ -27,8 +33,8 @@ static inline bool prezero_used(void)
  * prezero_gfp - what to add to the GFP flags of memory that must read as zero
  *
  * For callers that clear memory after they allocated it, each in a way of its
- * own. With pages that are zeroed already the allocator alone knows whether
- * there is anything to clear, so then it has to be asked for zeroes. Call this
+ * own. While pages are zeroed ahead the allocator alone knows whether there is
+ * anything to clear, so then it has to be asked for zeroes. Call this
  * once for an allocation and look at what it returned, as it may change.
  *
  * Context: any.
@@ -37,7 +43,7 @@ static inline bool prezero_used(void)
  */
 static inline gfp_t prezero_gfp(void)
 {
-	return prezero_used() ? __GFP_ZERO : 0;
+	return prezero_used() && READ_ONCE(prezero_enabled) ? __GFP_ZERO : 0;
 }
 
 #else
@@ -52,7 +58,30 @@ static inline gfp_t prezero_gfp(void)
 	return 0;
 }
 
+static inline void prezero_distrust(void)
+{
+}
+
 #endif /* CONFIG_PREZERO */
+
+/**
+ * prezero_charge_fails - would pages be zeroed in vain?
+ * @mm: who is charged for them
+ * @gfp: the GFP flags of their allocation, prezero_gfp() included
+ * @order: how many they are
+ *
+ * The charge comes after the allocation, which clears pages or spends those that
+ * are zeroed. So ask before, if a charge that does not fit fails at once, unless
+ * what the CPU has in stock might do.
+ *
+ * Context: process context.
+ */
+static inline bool prezero_charge_fails(struct mm_struct *mm, gfp_t gfp,
+					unsigned int order)
+{
+	return prezero_used() && gfp & __GFP_ZERO && !gfpflags_allow_blocking(gfp) &&
+	       1U << order > MEMCG_CHARGE_BATCH && !mem_cgroup_fits(mm, 1U << order);
+}
 
 #ifdef CONFIG_HUGETLBFS
 #ifdef CONFIG_PREZERO

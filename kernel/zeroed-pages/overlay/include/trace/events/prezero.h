@@ -39,27 +39,6 @@ TRACE_EVENT(prezero_block,
 		  __entry->pfn, __entry->order, __entry->cleared)
 );
 
-/**
- * prezero_idle - a thread found nothing to clear and sleeps
- * @nid: its node
- */
-TRACE_EVENT(prezero_idle,
-
-	TP_PROTO(int nid),
-
-	TP_ARGS(nid),
-
-	TP_STRUCT__entry(
-		__field(int, nid)
-	),
-
-	TP_fast_assign(
-		__entry->nid = nid;
-	),
-
-	TP_printk("nid=%d", __entry->nid)
-);
-
 #endif /* _TRACE_PREZERO_H */
 
 #include <trace/define_trace.h>
