@@ -70,8 +70,7 @@ static unsigned int anon_fault_ahead_none(pmd_t *pmd, unsigned long addr,
 
 /*
  * Allocate and charge up to @nr pages; return how many there are. For pages that
- * may never be used nobody is killed, and little is reclaimed. They are cleared
- * before they are charged, so only if that fits.
+ * may never be used nobody is killed, and little is reclaimed.
  */
 static unsigned int anon_fault_ahead_alloc(struct mm_struct *mm,
 					   struct page **pages, unsigned int nr)
@@ -79,8 +78,6 @@ static unsigned int anon_fault_ahead_alloc(struct mm_struct *mm,
 	const gfp_t gfp = __GFP_NORETRY | __GFP_NOWARN;
 	unsigned int got, i;
 
-	if (!mem_cgroup_fits(mm, nr))
-		return 0;
 	memset(pages, 0, nr * sizeof(*pages));
 	got = alloc_pages_bulk(GFP_HIGHUSER_MOVABLE | __GFP_ZERO | gfp, nr, pages);
 	for (i = 0; i < got; i++) {
@@ -126,6 +123,8 @@ static unsigned int anon_fault_ahead_map(struct vm_area_struct *vma, pmd_t *pmd,
 		update_mmu_cache(vma, addr, pte + i);
 		/* It cannot fail: nobody else can have put them yet. */
 		WARN_ON_ONCE(try_grab_folio(folio, 1, gup_flags));
+		if (gup_flags & FOLL_TOUCH)
+			folio_mark_accessed(folio);
 	}
 	add_mm_counter(mm, MM_ANONPAGES, free);
 	pte_unmap_unlock(pte, ptl);
@@ -162,9 +161,11 @@ unsigned int anon_fault_ahead(struct vm_area_struct *vma, unsigned long addr,
 	if (!anon_fault_ahead_on || !nr || !anon_fault_ahead_allowed(vma) ||
 	    (gup_flags & (FOLL_WRITE | FOLL_NOWAIT)) != FOLL_WRITE)
 		return 0;
+	/* They are cleared before they are charged, so only as many as fit. */
+	nr = min(nr, mem_cgroup_room(vma->vm_mm));
 	pmd = mm_find_pmd(vma->vm_mm, addr);
 	/* Without an anon_vma the first page was none of ours. */
-	if (!pmd || !vma->anon_vma)
+	if (!nr || !pmd || !vma->anon_vma)
 		return 0;
 	nr = anon_fault_ahead_none(pmd, addr, nr);
 	if (!nr)

@@ -17,6 +17,7 @@
 #include <linux/kstrtox.h>
 #include <linux/mm.h>
 #include <linux/padata.h>
+#include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
@@ -28,7 +29,7 @@
 #include "hugetlb_vmemmap.h"
 
 /* A thread has its pages added together: the vmemmap optimization flushes TLBs. */
-#define HUGETLB_GROW_AT_ONCE	SZ_64M
+#define HUGETLB_GROW_AT_ONCE	SZ_256M
 
 /* More threads of a node wait for each other, for its zone lock and its memory. */
 #define HUGETLB_GROW_THREADS	8
@@ -57,7 +58,7 @@ static bool hugetlb_grow_stopped(const struct hugetlb_grow *grow)
 	return grow->task && signal_pending(grow->task);
 }
 
-/* Take on pages of a node: fewer towards the end, so that all threads end together. */
+/* Take on pages of a node. */
 static long hugetlb_grow_take(struct hugetlb_grow *grow, int nid)
 {
 	long most = max_t(long, HUGETLB_GROW_AT_ONCE / huge_page_size(grow->h), 1);
@@ -66,7 +67,7 @@ static long hugetlb_grow_take(struct hugetlb_grow *grow, int nid)
 	do {
 		if (left <= 0 || hugetlb_grow_stopped(grow))
 			return 0;
-		nr = min(most, DIV_ROUND_UP(left, 2 * HUGETLB_GROW_THREADS));
+		nr = min(most, left);
 	} while (!atomic_long_try_cmpxchg(&grow->left[nid], &left, left - nr));
 	return nr;
 }
@@ -76,9 +77,10 @@ static void hugetlb_grow_node(struct hugetlb_grow *grow, int nid)
 	gfp_t gfp = htlb_alloc_mask(grow->h) & ~__GFP_RECLAIM;
 	long nr;
 
-	gfp |= __GFP_THISNODE | __GFP_NORETRY | __GFP_NOWARN;
+	gfp |= __GFP_THISNODE | __GFP_NORETRY | __GFP_NOMEMALLOC | __GFP_NOWARN;
 	while ((nr = hugetlb_grow_take(grow, nid))) {
 		LIST_HEAD(folios);
+		unsigned int flags;
 
 		while (nr-- && !hugetlb_grow_stopped(grow)) {
 			struct folio *folio;
@@ -92,7 +94,10 @@ static void hugetlb_grow_node(struct hugetlb_grow *grow, int nid)
 			list_add(&folio->lru, &folios);
 			cond_resched();
 		}
+		/* What the vmemmap optimization allocates is not worth reclaim either. */
+		flags = memalloc_noreclaim_save();
 		prep_and_add_allocated_folios(grow->h, &folios);
+		memalloc_noreclaim_restore(flags);
 	}
 }
 
@@ -100,12 +105,15 @@ static void hugetlb_grow_node(struct hugetlb_grow *grow, int nid)
 static void hugetlb_grow_thread(unsigned long start, unsigned long end, void *arg)
 {
 	struct hugetlb_grow *grow = arg;
-	int nid = numa_node_id();
+	int nodes = nodes_weight(grow->nodes), nid = numa_node_id();
 
-	for (int i = 0; i < nodes_weight(grow->nodes); i++) {
-		if (i || !node_isset(nid, grow->nodes))
+	/* Memory without CPUs: not all begin with the same. */
+	if (!node_isset(nid, grow->nodes))
+		for (int i = start % nodes; i >= 0; i--)
 			nid = next_node_in(nid, grow->nodes);
+	for (int i = 0; i < nodes; i++) {
 		hugetlb_grow_node(grow, nid);
+		nid = next_node_in(nid, grow->nodes);
 	}
 }
 
@@ -173,6 +181,7 @@ static struct hugetlb_grow *hugetlb_grow_begin(struct hstate *h, const nodemask_
  */
 void hugetlb_grow(struct hstate *h, unsigned long nr, const nodemask_t *nodes)
 {
+	unsigned long before, more;
 	struct hugetlb_grow *grow;
 	nodemask_t allowed;
 
@@ -183,8 +192,14 @@ void hugetlb_grow(struct hstate *h, unsigned long nr, const nodemask_t *nodes)
 	if (!grow)
 		return;
 	grow->task = current;
-	hugetlb_grow_share_out(grow, nr);
-	hugetlb_grow_run(grow);
+	do {
+		before = h->nr_huge_pages;
+		hugetlb_grow_share_out(grow, nr);
+		hugetlb_grow_run(grow);
+		more = h->nr_huge_pages - before;
+		nr -= min(nr, more);
+		/* Some nodes may have what others have not. */
+	} while (nr && more && !hugetlb_grow_stopped(grow));
 	kfree(grow);
 }
 
@@ -210,14 +225,16 @@ static bool __init hugetlb_grow_of_nodes(struct hugetlb_grow *grow)
  * @h: the hstate
  *
  * Context: initcalls, nobody else changes the pool.
- * Return: true if all was tried, but for what nodes that were named did not get; false
- * if it is left to the caller.
+ * Return: true if the pool has as many as are free; false if nothing was tried.
  */
 bool __init hugetlb_grow_boot(struct hstate *h)
 {
-	struct hugetlb_grow *grow = hugetlb_grow_begin(h, &node_states[N_MEMORY]);
 	unsigned long start = jiffies, before;
+	struct hugetlb_grow *grow;
 
+	if (h->nr_huge_pages >= h->max_huge_pages)
+		return true;
+	grow = hugetlb_grow_begin(h, &node_states[N_MEMORY]);
 	if (!grow)
 		return false;
 	do {

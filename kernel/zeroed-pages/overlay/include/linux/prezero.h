@@ -80,7 +80,7 @@ static inline bool prezero_charge_fails(struct mm_struct *mm, gfp_t gfp,
 					unsigned int order)
 {
 	return prezero_used() && gfp & __GFP_ZERO && !gfpflags_allow_blocking(gfp) &&
-	       1U << order > MEMCG_CHARGE_BATCH && !mem_cgroup_fits(mm, 1U << order);
+	       1U << order > MEMCG_CHARGE_BATCH && mem_cgroup_room(mm) < 1U << order;
 }
 
 #ifdef CONFIG_HUGETLBFS
