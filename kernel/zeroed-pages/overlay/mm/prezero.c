@@ -146,7 +146,7 @@ bool prezero_check(const void *addr)
 }
 
 /* Take the mark off a page; return whether it is zeroed, if marks are to be trusted. */
-static __always_inline bool prezero_take_mark(struct page *page, bool trust, bool check)
+static bool prezero_take_mark(struct page *page, bool trust, bool check)
 {
 	if (!PageZeroed(page))
 		return false;
@@ -154,13 +154,17 @@ static __always_inline bool prezero_take_mark(struct page *page, bool trust, boo
 	return trust && (!check || prezero_check(page_address(page)));
 }
 
-static __always_inline void __prezero_take(struct page *page, unsigned int order, bool init,
-					   bool trust)
+static void __prezero_take(struct page *page, unsigned int order, bool init, bool trust)
 {
 	bool check = init && READ_ONCE(prezero_verify);
 	unsigned int nr = 1U << order, missed = 0, i, next;
+	struct page *p = page;
 
-	for (i = 0; i < nr; i = next + 1) {
+	/* Most blocks are all zeroed. */
+	if (trust && !check)
+		for (; p < page + nr && PageZeroed(p); p++)
+			ClearPageZeroed(p);
+	for (i = p - page; i < nr; i = next + 1) {
 		for (next = i; next < nr && !prezero_take_mark(page + next, trust, check); next++)
 			;
 		if (next == i)
@@ -185,12 +189,7 @@ static __always_inline void __prezero_take(struct page *page, unsigned int order
  */
 void prezero_take(struct page *page, unsigned int order, bool init)
 {
-	bool trust = !READ_ONCE(prezero_distrusted);
-
-	if (order)
-		__prezero_take(page, order, init, trust);
-	else
-		__prezero_take(page, 0, init, trust);
+	__prezero_take(page, order, init, !READ_ONCE(prezero_distrusted));
 }
 
 /*
