@@ -111,8 +111,9 @@ def test_pools_alone_are_zeroed_on_request(guests: Guests) -> None:
     assert others["taken"] == others["missed"] == 0
 
 
-@pytest.mark.parametrize("cpus", [1, 4])
-def test_a_busy_machine_is_left_alone(guests: Guests, cpus: int) -> None:
+@pytest.mark.parametrize(("cpus", "most"), [(1, 1.01), (4, 1.02)])
+def test_a_busy_machine_is_left_alone(guests: Guests, cpus: int, most: float) -> None:
+    """On several more is lost: it takes the scheduler some ticks to move a task to a CPU that clears."""
     programs = (
         "zeroed touch warm thp 1024",
         f"zeroed busy without {cpus}",
@@ -125,7 +126,7 @@ def test_a_busy_machine_is_left_alone(guests: Guests, cpus: int) -> None:
     without, beside = (results(record, f"{key}.") for key in ("without", "beside"))
     assert without["cleared"] == 0
     assert beside["cleared"] > 0
-    assert beside["busy_ticks"] <= 1.01 * without["busy_ticks"]
+    assert beside["busy_ticks"] <= most * without["busy_ticks"]
     assert results(record, "zeroed.")["free"] > 0
     assert results(record, "after.")["wakeups"] == 0
 
