@@ -113,7 +113,7 @@ def test_pools_alone_are_zeroed_on_request(guests: Guests) -> None:
 
 @pytest.mark.parametrize(("cpus", "most"), [(1, 1.01), (4, 1.02)])
 def test_a_busy_machine_is_left_alone(guests: Guests, cpus: int, most: float) -> None:
-    """On several more is lost: it takes the scheduler some ticks to move a task to a CPU that clears."""
+    """On several it takes the scheduler some ticks to move a task to a CPU that clears."""
     programs = (
         "zeroed touch warm thp 1024",
         f"zeroed busy without {cpus}",
