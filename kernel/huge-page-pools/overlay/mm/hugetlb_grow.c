@@ -26,7 +26,6 @@
 
 #include "hugetlb_grow.h"
 #include "hugetlb_internal.h"
-#include "hugetlb_vmemmap.h"
 
 /* A thread has its pages added together: the vmemmap optimization flushes TLBs. */
 #define HUGETLB_GROW_AT_ONCE	SZ_256M

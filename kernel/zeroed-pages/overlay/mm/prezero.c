@@ -189,7 +189,20 @@ static void __prezero_take(struct page *page, unsigned int order, bool init, boo
  */
 void prezero_take(struct page *page, unsigned int order, bool init)
 {
-	__prezero_take(page, order, init, !READ_ONCE(prezero_distrusted));
+	bool trust = !READ_ONCE(prezero_distrusted), zeroed;
+
+	if (order) {
+		__prezero_take(page, order, init, trust);
+		return;
+	}
+	/* The same for one page, in few instructions. */
+	zeroed = prezero_take_mark(page, trust, init && READ_ONCE(prezero_verify));
+	if (zeroed) {
+		count_vm_event(init ? PREZERO_TAKEN : PREZERO_WASTED);
+	} else if (init) {
+		count_vm_event(PREZERO_MISSED);
+		clear_page(page_address(page));
+	}
 }
 
 /*

@@ -54,18 +54,24 @@ static inline void unmark_zeroed_block(struct page *page)
 /* A block is split in two: what is not known of all of it is not known of @part. */
 static inline void split_zeroed_block(const struct page *page, struct page *part)
 {
-	if (!is_zeroed_block(page))
-		unmark_zeroed_block(part);
+	if (prezero_used() && !PageZeroed(page) && PageZeroed(part))
+		ClearPageZeroed(part);
 }
 
-/* A block goes into a free list (@n is 1) or leaves it (-1); zone lock held. */
-static inline void account_zeroed_block(struct free_area *area,
+/*
+ * A block goes into a free list (@n is 1) or leaves it (-1); zone lock held.
+ * Return: whether it is zeroed.
+ */
+static inline bool account_zeroed_block(struct free_area *area,
 					const struct page *page, int n)
 {
 #ifdef CONFIG_PREZERO
-	if (is_zeroed_block(page))
+	if (is_zeroed_block(page)) {
 		area->nr_zeroed += n;
+		return true;
+	}
 #endif
+	return false;
 }
 
 /* The flags that a page must not have while it is free. */
