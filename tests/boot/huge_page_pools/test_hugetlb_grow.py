@@ -1,4 +1,4 @@
-"""Pools of huge pages grow with several threads, and their pages are zeroed on request."""
+"""Pools of huge pages grow with several threads."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from guests import (
     COMPARED,
     HUGE_2M,
     NODE_POOL,
-    POOL_1G,
-    POOL_2M,
     Guests,
     asked,
     meminfo,
@@ -26,7 +24,6 @@ from flatboot.record.record import Record
 pytestmark = pytest.mark.groups("huge-page-pools")
 
 POOL = "hugepages-2048kB/nr_hugepages"
-UNZEROED, UNZEROED_1G = f"{POOL_2M}unzeroed_hugepages", f"{POOL_1G}unzeroed_hugepages"
 
 
 def shown(record: Record, label: str) -> str:
@@ -214,54 +211,3 @@ def test_nodes_without_memory_or_cpus(guests: Guests, pools: str, mode: str, con
         assert found[0] == found[1], label
     if pools == "1:100":
         assert shown(records[1], "boot") == "0"
-
-
-def zeroing(cmdline: str) -> BootSpec:
-    programs = (
-        show("before", UNZEROED),
-        f"poke write some {UNZEROED} 200",
-        show("some", UNZEROED),
-        f"poke write all {UNZEROED} 0",
-        "zeroed touch taken huge-2m 600",
-        f"poke write node {NODE_POOL.format(node=1)}unzeroed_hugepages 0",
-        show("node", NODE_POOL.format(node=1) + "unzeroed_hugepages"),
-        show("gigantic", UNZEROED_1G),
-        f"poke write gigantic {UNZEROED_1G} 0",
-        "zeroed touch big huge-1g 1024",
-    )
-    return asked(
-        "flatboot",
-        "4G",
-        programs,
-        "lazy",
-        cpus=2,
-        nodes=2,
-        config="debug",
-        clock="wall",
-        cmdline=f"hugepages=300 hugepagesz=1G hugepages=1 prezero.verify=1 {cmdline}",
-    )
-
-
-@pytest.mark.groups("zeroed-pages")
-@pytest.mark.parametrize("cmdline", ["", "hugetlb_deferred=on"])
-def test_pages_are_zeroed_on_request(guests: Guests, cmdline: str) -> None:
-    record = guests(zeroing(cmdline))
-    assert [shown(record, label) for label in ("before", "some", "node", "gigantic")] == [
-        "300",
-        "200",
-        "0",
-        "1",
-    ]
-    for key in ("taken", "big"):
-        found = results(record, f"{key}.")
-        assert (found["bad_words"], found["taken"]) == (0, found["pages"]), key
-
-
-@pytest.mark.groups("zeroed-pages")
-def test_pages_of_a_pool_are_zeroed_where_frees_clear(guests: Guests) -> None:
-    """A page in a pool is not free to the allocator, so nobody clears or poisons it."""
-    programs = (f"poke write all {UNZEROED} 0", "zeroed touch used huge-2m 64")
-    record = guests(asked("flatboot", "1G", programs, cmdline="hugepages=100 init_on_free=1"))
-    assert record.results["write.all"] == "ok"
-    found = results(record, "used.")
-    assert (found["bad_words"], found["taken"]) == (0, found["pages"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from guests import HUGE_2M, POOL_2M, Guests, asked, results, vmstat
+from guests import HUGE_2M, NODE_POOL, POOL_1G, POOL_2M, Guests, asked, results, vmstat
 
 from flatboot.guest import borrowed
 from flatboot.record.record import Record
@@ -13,7 +13,6 @@ from flatboot.record.record import Record
 pytestmark = pytest.mark.groups("zeroed-pages")
 
 PREZERO = "/sys/kernel/mm/prezero/"
-UNZEROED_2M = f"{POOL_2M}unzeroed_hugepages"
 #: The ways in which the guest program gets memory that has to read as zero.
 WAYS = ("4k", "64k", "thp", "shmem", "populate", "mlock")
 #: Those in which it gets memory of a pool of huge pages.
@@ -98,17 +97,44 @@ def test_a_page_of_a_pool_is_zeroed_before_it_is_used(
     assert ours["ticks"] * less <= stock["ticks"]
 
 
-def test_pools_alone_are_zeroed_on_request(guests: Guests) -> None:
-    """Who asks for that pays nothing for other memory, and gets nothing there."""
+@pytest.mark.parametrize("cmdline", ["", "hugetlb_deferred=on"])
+def test_pools_of_all_nodes_are_zeroed(guests: Guests, cmdline: str) -> None:
+    """Those of boot, built or not, and what comes later; a page that was filled is cleared anew."""
+    node1 = NODE_POOL.format(node=1)
     programs = (
-        f"poke write zeroed {UNZEROED_2M} 0",
-        "zeroed touch pool huge-2m 64",
-        "zeroed touch 4k 4k 64",
+        WAIT,
+        *(
+            f"poke show {label} {pool}unzeroed_hugepages"
+            for label, pool in (("all", POOL_2M), ("node", node1), ("gigantic", POOL_1G))
+        ),
+        "zeroed touch first huge-2m 600",
+        f"poke show filled {POOL_2M}unzeroed_hugepages",
+        f"poke write more {node1}nr_hugepages 250",
+        WAIT,
+        f"poke show again {POOL_2M}unzeroed_hugepages",
+        "zeroed touch again huge-2m 600",
+        "zeroed touch big huge-1g 1024",
     )
-    record = guests(asked("flatboot", "2G", programs, cmdline="hugepagesz=2M hugepages=64"))
-    pool, others = (touched(record, key) for key in ("pool", "4k"))
-    assert pool["taken"] >= pool["pages"]
-    assert others["taken"] == others["missed"] == 0
+    record = guests(
+        asked(
+            "flatboot",
+            "4G",
+            programs,
+            "lazy",
+            cpus=2,
+            nodes=2,
+            config="debug",
+            clock="wall",
+            cmdline="hugepages=300 hugepagesz=1G hugepages=1 prezero=on prezero.verify=1 "
+            + cmdline,
+        )
+    )
+    for label in ("all", "node", "gigantic", "again"):
+        assert record.files[label].strip() == "0", label
+    assert int(record.files["filled"]) > 0
+    for key in ("first", "again", "big"):
+        found = touched(record, key)
+        assert (found["bad_words"], found["taken"] >= found["pages"]) == (0, True), key
 
 
 @pytest.mark.parametrize(("cpus", "most"), [(1, 1.01), (4, 1.02)])

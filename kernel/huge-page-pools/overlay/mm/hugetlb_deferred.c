@@ -414,7 +414,6 @@ void __hugetlb_deferred_build(struct hstate *h, struct folio *none)
 
 struct hugetlb_build_work {
 	struct work_struct	work;
-	struct hstate		*h;
 	int			nid;
 	bool			built;
 };
@@ -425,12 +424,9 @@ static void hugetlb_build_one(struct work_struct *work)
 	struct hugetlb_range *range;
 
 	guard(spinlock_irq)(&hugetlb_lock);
-	for (range = hugetlb_ranges; range < hugetlb_ranges_end; range++) {
-		if (!hugetlb_range_is(range, build->h ?: range->h, build->nid))
-			continue;
-		build->built = hugetlb_build_next(range, DEFERRED_INIT_BACKGROUND);
-		if (build->built)
-			break;
+	for (range = hugetlb_ranges; !build->built && range < hugetlb_ranges_end; range++) {
+		if (zone_to_nid(range->zone) == build->nid)
+			build->built = hugetlb_build_next(range, DEFERRED_INIT_BACKGROUND);
 	}
 }
 
@@ -440,9 +436,9 @@ static void hugetlb_build_one(struct work_struct *work)
  * Whoever takes a page may have to wait for the one that is being built. So what
  * somebody of low priority wants is built at normal priority, one step at a time.
  */
-bool __hugetlb_deferred_build_one(struct hstate *h, int nid)
+bool __hugetlb_deferred_build_one(int nid)
 {
-	struct hugetlb_build_work build = { .h = h, .nid = nid };
+	struct hugetlb_build_work build = { .nid = nid };
 
 	INIT_WORK_ONSTACK(&build.work, hugetlb_build_one);
 	queue_work_node(nid, system_dfl_wq, &build.work);
@@ -827,7 +823,7 @@ static int hugetlb_build_thread(void *data)
 	int nid = (long)data;
 
 	sched_set_normal(current, MAX_NICE);
-	while (hugetlb_deferred_build_one(NULL, nid))
+	while (hugetlb_deferred_build_one(nid))
 		cond_resched();
 	return 0;
 }

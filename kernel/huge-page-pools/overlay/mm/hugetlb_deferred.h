@@ -15,20 +15,37 @@
 #include <linux/nodemask.h>
 
 #ifdef CONFIG_HUGETLB_DEFERRED
-
-/* True while any pool has pages that are not built. */
-DECLARE_STATIC_KEY_FALSE(hugetlb_deferred_key);
-
 bool __init hugetlb_deferred_begin(void);
 bool __init hugetlb_deferred_reserve(struct hstate *h, int nid, unsigned long pfn);
+#else
+static inline bool hugetlb_deferred_begin(void)
+{
+	return false;
+}
+
+static inline bool hugetlb_deferred_reserve(struct hstate *h, int nid, unsigned long pfn)
+{
+	return false;
+}
+#endif
+
+DECLARE_STATIC_KEY_FALSE(hugetlb_deferred_key);
+
 unsigned long hugetlb_deferred_unbuilt(struct hstate *h, int nid);
-bool __hugetlb_deferred_build_one(struct hstate *h, int nid);
+bool __hugetlb_deferred_build_one(int nid);
 struct folio *__hugetlb_deferred_none(struct hstate *h, int nid);
 void __hugetlb_deferred_build(struct hstate *h, struct folio *none);
 void __hugetlb_deferred_ensure(struct hstate *h, const nodemask_t *nodes, unsigned long nr);
 void __hugetlb_deferred_ensure_surplus(struct hstate *h, unsigned long nr);
 bool __hugetlb_deferred_release(struct hstate *h, unsigned long min_count,
 				nodemask_t *nodes);
+
+/* Has any pool pages that are not built? */
+static inline bool hugetlb_deferred_any(void)
+{
+	return IS_ENABLED(CONFIG_HUGETLB_DEFERRED) &&
+	       static_branch_unlikely(&hugetlb_deferred_key);
+}
 
 /**
  * hugetlb_deferred_none - what to return for a node without a page to take
@@ -41,7 +58,7 @@ bool __hugetlb_deferred_release(struct hstate *h, unsigned long min_count,
  */
 static inline struct folio *hugetlb_deferred_none(struct hstate *h, int nid)
 {
-	if (!static_branch_unlikely(&hugetlb_deferred_key))
+	if (!hugetlb_deferred_any())
 		return NULL;
 	return __hugetlb_deferred_none(h, nid);
 }
@@ -57,7 +74,7 @@ static inline struct folio *hugetlb_deferred_none(struct hstate *h, int nid)
  */
 static inline bool hugetlb_deferred_again(struct hstate *h, struct folio *folio)
 {
-	if (!static_branch_unlikely(&hugetlb_deferred_key) || !IS_ERR(folio))
+	if (!hugetlb_deferred_any() || !IS_ERR(folio))
 		return false;
 	__hugetlb_deferred_build(h, folio);
 	return true;
@@ -77,7 +94,7 @@ static inline bool hugetlb_deferred_again(struct hstate *h, struct folio *folio)
 static inline void hugetlb_deferred_ensure(struct hstate *h, const nodemask_t *nodes,
 					   unsigned long nr)
 {
-	if (static_branch_unlikely(&hugetlb_deferred_key))
+	if (hugetlb_deferred_any())
 		__hugetlb_deferred_ensure(h, nodes, nr);
 }
 
@@ -90,7 +107,7 @@ static inline void hugetlb_deferred_ensure(struct hstate *h, const nodemask_t *n
  */
 static inline void hugetlb_deferred_ensure_surplus(struct hstate *h, unsigned long nr)
 {
-	if (static_branch_unlikely(&hugetlb_deferred_key))
+	if (hugetlb_deferred_any())
 		__hugetlb_deferred_ensure_surplus(h, nr);
 }
 
@@ -110,66 +127,19 @@ static inline void hugetlb_deferred_ensure_surplus(struct hstate *h, unsigned lo
 static inline bool hugetlb_deferred_release(struct hstate *h, unsigned long min_count,
 					    nodemask_t *nodes)
 {
-	return static_branch_unlikely(&hugetlb_deferred_key) &&
-	       __hugetlb_deferred_release(h, min_count, nodes);
+	return hugetlb_deferred_any() && __hugetlb_deferred_release(h, min_count, nodes);
 }
 
 /**
  * hugetlb_deferred_build_one - build some page of a node ahead of demand
- * @h: its hstate, or NULL for any
  * @nid: the node
  *
  * Context: process context; takes hugetlb_lock.
  * Return: false if there is none to build.
  */
-static inline bool hugetlb_deferred_build_one(struct hstate *h, int nid)
+static inline bool hugetlb_deferred_build_one(int nid)
 {
-	return static_branch_unlikely(&hugetlb_deferred_key) &&
-	       __hugetlb_deferred_build_one(h, nid);
+	return hugetlb_deferred_any() && __hugetlb_deferred_build_one(nid);
 }
-
-#else
-
-static inline bool hugetlb_deferred_begin(void)
-{
-	return false;
-}
-
-static inline bool hugetlb_deferred_reserve(struct hstate *h, int nid, unsigned long pfn)
-{
-	return false;
-}
-
-static inline struct folio *hugetlb_deferred_none(struct hstate *h, int nid)
-{
-	return NULL;
-}
-
-static inline bool hugetlb_deferred_again(struct hstate *h, struct folio *folio)
-{
-	return false;
-}
-
-static inline void hugetlb_deferred_ensure(struct hstate *h, const nodemask_t *nodes,
-					   unsigned long nr)
-{
-}
-
-static inline void hugetlb_deferred_ensure_surplus(struct hstate *h, unsigned long nr)
-{
-}
-
-static inline bool hugetlb_deferred_release(struct hstate *h, unsigned long min_count,
-					    nodemask_t *nodes)
-{
-	return false;
-}
-
-static inline bool hugetlb_deferred_build_one(struct hstate *h, int nid)
-{
-	return false;
-}
-
-#endif /* CONFIG_HUGETLB_DEFERRED */
 
 #endif /* _MM_HUGETLB_DEFERRED_H */

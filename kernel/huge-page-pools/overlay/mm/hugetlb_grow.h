@@ -13,7 +13,6 @@
 
 bool __init hugetlb_grow_setup(const char *text);
 bool __init hugetlb_grow_boot(struct hstate *h);
-void hugetlb_grow(struct hstate *h, unsigned long nr, const nodemask_t *nodes);
 
 #else
 
@@ -27,11 +26,9 @@ static inline bool hugetlb_grow_boot(struct hstate *h)
 	return false;
 }
 
-static inline void hugetlb_grow(struct hstate *h, unsigned long nr, const nodemask_t *nodes)
-{
-}
-
 #endif /* CONFIG_HUGETLB_GROW */
+
+void hugetlb_grow(struct hstate *h, unsigned long nr, const nodemask_t *nodes);
 
 /**
  * hugetlb_grow_to - grow a pool by what is free, with several threads, at run time

@@ -64,6 +64,7 @@ DEFINE_STATIC_KEY_FALSE(prezero_key);
  * @work: wakes it; a free holds the zone lock, under which nobody is woken
  * @wait: where it sleeps
  * @task: the thread, or NULL
+ * @hugetlb: what it is at in pools of huge pages
  */
 struct prezero_node {
 	int nid;
@@ -71,6 +72,7 @@ struct prezero_node {
 	struct irq_work work;
 	wait_queue_head_t wait;
 	struct task_struct *task;
+	struct hugetlb_zeroing hugetlb;
 };
 
 /* Serialises what starts and stops threads. */
@@ -98,6 +100,14 @@ MODULE_PARM_DESC(verify, "Check that pages marked as zeroed are, when they are t
 void prezero_distrust(void)
 {
 	WRITE_ONCE(prezero_distrusted, true);
+}
+
+/* What the thread of a node is at in pools of huge pages, or NULL if none ever ran */
+struct hugetlb_zeroing *prezero_hugetlb(int nid)
+{
+	struct prezero_node *node = READ_ONCE(prezero_nodes[nid]);
+
+	return node ? &node->hugetlb : NULL;
 }
 
 static void prezero_wake(struct irq_work *work)
@@ -255,12 +265,12 @@ static void prezero_take_off(struct page *poisoned)
  * Clear a block, or else a part of a page of a hugetlb pool.
  * Return: false if there is nothing to clear on this node, or nothing allowed
  */
-static bool prezero_one_block(int nid, struct hugetlb_zeroing *hugetlb)
+static bool prezero_one_block(struct prezero_node *node)
 {
 	if (READ_ONCE(prezero_distrusted))
 		return false;
 	for (int i = MAX_NR_ZONES - 1; i >= 0; i--) {
-		struct zone *zone = &NODE_DATA(nid)->node_zones[i];
+		struct zone *zone = &NODE_DATA(node->nid)->node_zones[i];
 		unsigned int order;
 		struct page *page;
 
@@ -279,7 +289,7 @@ static bool prezero_one_block(int nid, struct hugetlb_zeroing *hugetlb)
 			return true;
 		}
 	}
-	return hugetlb_zero_some(hugetlb, nid);
+	return IS_ENABLED(CONFIG_HUGETLBFS) && hugetlb_zero_some(&node->hugetlb, node->nid);
 }
 
 /*
@@ -294,19 +304,11 @@ static void prezero_drain(struct work_struct *work)
 
 static DECLARE_WORK(prezero_drain_work, prezero_drain);
 
-static void prezero_work(int nid, struct hugetlb_zeroing *hugetlb)
-{
-	while (!kthread_should_stop() && !freezing(current) && prezero_one_block(nid, hugetlb))
-		cond_resched_lazy();
-}
-
 static int prezero_thread(void *data)
 {
 	struct prezero_node *node = data;
-	struct hugetlb_zeroing hugetlb;
 	struct sched_param param = { };
 
-	hugetlb_zeroing_init(&hugetlb, true);
 	sched_setscheduler_nocheck(current, SCHED_IDLE, &param);
 	set_freezable();
 	while (!kthread_should_stop()) {
@@ -317,12 +319,14 @@ static int prezero_thread(void *data)
 		smp_store_mb(node->idle, true);
 		queue_work(system_dfl_wq, &prezero_drain_work);
 		flush_work(&prezero_drain_work);
-		prezero_work(node->nid, &hugetlb);
+		while (!kthread_should_stop() && !freezing(current) && prezero_one_block(node))
+			cond_resched_lazy();
 		wait_event_freezable(node->wait, !READ_ONCE(node->idle) || kthread_should_stop());
 		if (!kthread_should_stop())
 			schedule_timeout_idle(max_t(long, next - jiffies, PREZERO_DELAY));
 	}
-	hugetlb_zeroing_exit(&hugetlb);
+	if (IS_ENABLED(CONFIG_HUGETLBFS))
+		hugetlb_zeroing_end(&node->hugetlb);
 	return 0;
 }
 
@@ -340,6 +344,7 @@ static int prezero_start_node(int nid)
 		node->nid = nid;
 		init_irq_work(&node->work, prezero_wake);
 		init_waitqueue_head(&node->wait);
+		raw_spin_lock_init(&node->hugetlb.lock);
 		/* Frees see either none or all of it. */
 		smp_store_release(&prezero_nodes[nid], node);
 	}
@@ -430,7 +435,6 @@ static int prezero_prepare(void)
 		return -EOPNOTSUPP;
 	}
 	static_branch_enable(&prezero_key);
-	hugetlb_prezero_prepare();
 	return 0;
 }
 

@@ -26,6 +26,7 @@ extern bool prezero_verify;
 
 void prezero_take(struct page *page, unsigned int order, bool init);
 void __prezero_notify_free(int nid);
+struct hugetlb_zeroing *prezero_hugetlb(int nid);
 bool prezero_check(const void *addr);
 struct page *prezero_isolate_block(struct zone *zone, unsigned int min_order,
 				   unsigned long reserve, unsigned int *order);

@@ -7,15 +7,19 @@
 #include <linux/memcontrol.h>
 #include <linux/mm.h>
 
-#ifdef CONFIG_PREZERO
-
 /* On from when free pages were first cleared ahead of time. */
 DECLARE_STATIC_KEY_FALSE(prezero_key);
 
 /* Are free pages cleared now? */
 extern bool prezero_enabled;
 
+#ifdef CONFIG_PREZERO
 void prezero_distrust(void);
+#else
+static inline void prezero_distrust(void)
+{
+}
+#endif
 
 /**
  * prezero_used - may a free page be marked as zeroed?
@@ -26,7 +30,7 @@ void prezero_distrust(void);
  */
 static inline bool prezero_used(void)
 {
-	return static_branch_unlikely(&prezero_key);
+	return IS_ENABLED(CONFIG_PREZERO) && static_branch_unlikely(&prezero_key);
 }
 
 /**
@@ -45,24 +49,6 @@ static inline gfp_t prezero_gfp(void)
 {
 	return prezero_used() && READ_ONCE(prezero_enabled) ? __GFP_ZERO : 0;
 }
-
-#else
-
-static inline bool prezero_used(void)
-{
-	return false;
-}
-
-static inline gfp_t prezero_gfp(void)
-{
-	return 0;
-}
-
-static inline void prezero_distrust(void)
-{
-}
-
-#endif /* CONFIG_PREZERO */
 
 /**
  * prezero_charge_fails - would pages be zeroed in vain?
@@ -84,14 +70,20 @@ static inline bool prezero_charge_fails(struct mm_struct *mm, gfp_t gfp,
 }
 
 #ifdef CONFIG_HUGETLBFS
-#ifdef CONFIG_PREZERO
-void hugetlb_zero_user(struct folio *folio, unsigned long addr_hint);
-#else
+bool hugetlb_take_zeroed(struct folio *folio);
+
+/**
+ * hugetlb_zero_user - make a folio from alloc_hugetlb_folio() read as zero
+ * @folio: the folio, which nobody else has seen yet
+ * @addr_hint: where user space accesses it first
+ *
+ * Context: process context, may sleep.
+ */
 static inline void hugetlb_zero_user(struct folio *folio, unsigned long addr_hint)
 {
-	folio_zero_user(folio, addr_hint);
+	if (!prezero_used() || !hugetlb_take_zeroed(folio))
+		folio_zero_user(folio, addr_hint);
 }
 #endif
-#endif /* CONFIG_HUGETLBFS */
 
 #endif /* _LINUX_PREZERO_H */
