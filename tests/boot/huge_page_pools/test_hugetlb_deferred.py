@@ -269,6 +269,18 @@ def test_pages_that_are_not_built_break_and_go_offline(
     assert unbuilt(record, "taken") == {}
 
 
+@pytest.mark.parametrize("hvo", ["", HVO])
+def test_pools_test_themselves(guests: Guests, hvo: str) -> None:
+    """At boot what changes no pool; when debugfs asks, the rest too."""
+    suite = "/sys/kernel/debug/kunit/hugetlb_deferred"
+    pools = f"hugepagesz=2M hugepages=0:60,1:400 hugepagesz=1G hugepages=1:1 {hvo}".strip()
+    programs = (f"poke write again {suite}/run 1", f"poke show results {suite}/results")
+    record = guests(deferred("8G", pools, *programs, config="debug"))
+    assert re.search(r"ok \d+ hugetlb_deferred\n", record.log), "KUnit tests did not run"
+    found = re.findall(r"^ +ok \d+ hugetlb_(\w+)_test(.*)$", record.files["results"], re.M)
+    assert found == [(name, "") for name in ("claim", "counts", "build", "shrink", "poison")]
+
+
 BAD = {
     "hugepagesz=2M hugepages=0:4000,1:20 hugepagesz=1G hugepages=7:10 hugepagesz=3M hugepages=4": (
         r"hugetlb_deferred=junk is neither on nor off, ignoring",

@@ -854,3 +854,7 @@ static int __init hugetlb_deferred_late(void)
 	return 0;
 }
 late_initcall(hugetlb_deferred_late);
+
+#ifdef CONFIG_HUGETLB_DEFERRED_KUNIT_TEST
+#include "hugetlb_deferred_test.c"
+#endif
