@@ -59,6 +59,15 @@ static inline void split_zeroed_block(const struct page *page, struct page *part
 		ClearPageZeroed(part);
 }
 
+/* Two blocks become one, for all of which its first page speaks. */
+static inline void merge_zeroed_blocks(struct page *page, struct page *buddy)
+{
+	struct page *first = min(page, buddy);
+
+	if (prezero_used() && PageZeroed(first) && !PageZeroed(max(page, buddy)))
+		ClearPageZeroed(first);
+}
+
 /*
  * A block goes into a free list (@n is 1) or leaves it (-1); zone lock held.
  * Return: whether it is zeroed.
@@ -102,10 +111,11 @@ static inline struct page *prezero_pcp_page(struct list_head *list, bool zeroed)
 	return PageZeroed(last) == zeroed ? last : first;
 }
 
-/* A block that is not zeroed became free. */
-static inline void prezero_notify_free(struct zone *zone, unsigned int order)
+/* A block became free: is there anything to clear? */
+static inline void prezero_notify_free(struct zone *zone, const struct page *page,
+				       unsigned int order)
 {
-	if (prezero_used() && order > PAGE_ALLOC_COSTLY_ORDER)
+	if (prezero_used() && order > PAGE_ALLOC_COSTLY_ORDER && !PageZeroed(page))
 		__prezero_notify_free(zone_to_nid(zone));
 }
 
