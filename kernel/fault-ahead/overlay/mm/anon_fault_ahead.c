@@ -80,14 +80,10 @@ static unsigned int anon_fault_ahead_alloc(struct mm_struct *mm,
 
 	memset(pages, 0, nr * sizeof(*pages));
 	got = alloc_pages_bulk(GFP_HIGHUSER_MOVABLE | __GFP_ZERO | gfp, nr, pages);
-	for (i = 0; i < got; i++) {
-		struct folio *folio = page_folio(pages[i]);
-
-		if (mem_cgroup_charge(folio, mm, GFP_KERNEL | gfp))
-			break;
-		__folio_mark_uptodate(folio);
-	}
-	for (nr = i; i < got; i++)
+	nr = mem_cgroup_charge_pages(pages, got, mm, GFP_KERNEL | gfp);
+	for (i = 0; i < nr; i++)
+		__folio_mark_uptodate(page_folio(pages[i]));
+	for (; i < got; i++)
 		__free_page(pages[i]);
 	return nr;
 }

@@ -363,28 +363,17 @@ unsigned long hugetlb_deferred_unbuilt(struct hstate *h, int nid)
 	return nr * hugetlb_unit_huge(h);
 }
 
-/* A node, told by what is no folio */
-static struct folio *hugetlb_node_to_err(int nid)
-{
-	BUILD_BUG_ON(MAX_NUMNODES > MAX_ERRNO);
-	return ERR_PTR(-1 - nid);
-}
-
-static int hugetlb_err_to_node(const struct folio *none)
-{
-	return -1 - PTR_ERR(none);
-}
-
-/* hugetlb_deferred_none() while pages are unbuilt */
+/* hugetlb_deferred_none() while pages are unbuilt: the node as an error, which is no folio */
 struct folio *__hugetlb_deferred_none(struct hstate *h, int nid)
 {
 	struct hugetlb_range *range;
 
+	BUILD_BUG_ON(MAX_NUMNODES > MAX_ERRNO);
 	lockdep_assert_held(&hugetlb_lock);
 	for (range = hugetlb_ranges; range < hugetlb_ranges_end; range++) {
 		if (hugetlb_range_suits(range, h, nid) &&
 		    (range->nr_unbuilt || range->nr_building))
-			return hugetlb_node_to_err(nid);
+			return ERR_PTR(-1 - nid);
 	}
 	return NULL;
 }
@@ -409,7 +398,7 @@ static bool hugetlb_build_node(struct hstate *h, int nid)
 /* hugetlb_deferred_again() with what __hugetlb_deferred_none() returned */
 void __hugetlb_deferred_build(struct hstate *h, struct folio *none)
 {
-	hugetlb_build_node(h, hugetlb_err_to_node(none));
+	hugetlb_build_node(h, -1 - PTR_ERR(none));
 }
 
 struct hugetlb_build_work {

@@ -164,7 +164,7 @@ static bool prezero_take_mark(struct page *page, bool trust, bool check)
 	return trust && (!check || prezero_check(page_address(page)));
 }
 
-static void __prezero_take(struct page *page, unsigned int order, bool init, bool trust)
+static noinline void __prezero_take(struct page *page, unsigned int order, bool init, bool trust)
 {
 	bool check = init && READ_ONCE(prezero_verify);
 	unsigned int nr = 1U << order, missed = 0, i, next;
@@ -199,20 +199,15 @@ static void __prezero_take(struct page *page, unsigned int order, bool init, boo
  */
 void prezero_take(struct page *page, unsigned int order, bool init)
 {
-	bool trust = !READ_ONCE(prezero_distrusted), zeroed;
+	bool trust = !READ_ONCE(prezero_distrusted);
 
-	if (order) {
-		__prezero_take(page, order, init, trust);
+	/* Most are of this kind, and want few instructions. */
+	if (!order && init && trust && PageZeroed(page) && !READ_ONCE(prezero_verify)) {
+		ClearPageZeroed(page);
+		count_vm_event(PREZERO_TAKEN);
 		return;
 	}
-	/* The same for one page, in few instructions. */
-	zeroed = prezero_take_mark(page, trust, init && READ_ONCE(prezero_verify));
-	if (zeroed) {
-		count_vm_event(init ? PREZERO_TAKEN : PREZERO_WASTED);
-	} else if (init) {
-		count_vm_event(PREZERO_MISSED);
-		clear_page(page_address(page));
-	}
+	__prezero_take(page, order, init, trust);
 }
 
 /*
