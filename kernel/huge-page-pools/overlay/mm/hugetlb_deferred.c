@@ -57,8 +57,8 @@
 /* Built together, where it takes flushing the TLBs of all CPUs. */
 #define HUGETLB_BUILD_AT_ONCE	SZ_64M
 
-/* Pages that are given back between two looks at who wants the CPU. */
-#define HUGETLB_RELEASE_AT_ONCE	256
+/* Blocks that are given back between two looks at who wants the CPU, or hugetlb_lock */
+#define HUGETLB_RELEASE_AT_ONCE	256UL
 
 /* What a zone keeps for others at least: a share, and this. */
 #define HUGETLB_LEAVE_SHARE	32
@@ -514,7 +514,8 @@ bool __hugetlb_deferred_release(struct hstate *h, unsigned long min_count, nodem
 	if (persistent <= min_count || hstate_is_gigantic_no_runtime(h))
 		return false;
 	excess = persistent - min_count;
-	units = min(excess / hugetlb_unit_huge(h), HUGETLB_RELEASE_AT_ONCE);
+	units = min(excess / hugetlb_unit_huge(h),
+		    max(HUGETLB_RELEASE_AT_ONCE / hugetlb_unit_blocks(h), 1));
 	if (units) {
 		share = DIV_ROUND_UP(units, nodes_weight(*nodes));
 		for_each_node_mask_to_free(h, nr_nodes, nid, nodes)
