@@ -16,7 +16,7 @@
 #include "prezero.h"
 
 /* What is cleared with interrupts off; whoever takes the page may wait for it. */
-#define HUGETLB_ZERO_PART	max_t(size_t, SZ_16K, PAGE_SIZE)
+#define HUGETLB_ZERO_PART	SZ_16K
 
 /* What is cleared between two looks at whether other memory is free. */
 #define HUGETLB_ZERO_ROUND	SZ_2M

@@ -19,8 +19,9 @@
  * struct hugetlb_zeroing - what the thread of a node is at in its pools
  * @lock: held, with interrupts off, while a part of @folio is cleared; nests in
  *	hugetlb_lock, and who waits for it holds that, so it never sleeps
- * @folio: the folio, in a free list of the node, or NULL. It is set with
- *	hugetlb_lock held, taken back with both locks held, and read with either.
+ * @folio: the folio, in a free list of the node, or NULL. It is changed by the
+ *	thread with hugetlb_lock held, taken from it by others with both locks
+ *	held, and read with either.
  * @done: bytes of it that are cleared
  */
 struct hugetlb_zeroing {

@@ -40,9 +40,6 @@
 #define CREATE_TRACE_POINTS
 #include <trace/events/prezero.h>
 
-#undef MODULE_PARAM_PREFIX
-#define MODULE_PARAM_PREFIX	"prezero."
-
 /*
  * Pages become free in bursts: look a while after the first one, and not more often
  * than once a second.
@@ -62,6 +59,7 @@ DEFINE_STATIC_KEY_FALSE(prezero_key);
  * @nid: the node
  * @idle: nothing became free since it last began to look: who frees a block queues @work
  * @work: wakes it; a free holds the zone lock, under which nobody is woken
+ * @drain: frees what lies on the lists of CPUs
  * @wait: where it sleeps
  * @task: the thread, or NULL
  * @hugetlb: what it is at in pools of huge pages
@@ -70,6 +68,7 @@ struct prezero_node {
 	int nid;
 	bool idle;
 	struct irq_work work;
+	struct work_struct drain;
 	wait_queue_head_t wait;
 	struct task_struct *task;
 	struct hugetlb_zeroing hugetlb;
@@ -100,6 +99,7 @@ MODULE_PARM_DESC(verify, "Check that pages marked as zeroed are, when they are t
 void prezero_distrust(void)
 {
 	WRITE_ONCE(prezero_distrusted, true);
+	WRITE_ONCE(prezero_enabled, false);
 }
 
 /* What the thread of a node is at in pools of huge pages, or NULL if none ever ran */
@@ -201,8 +201,10 @@ void prezero_take(struct page *page, unsigned int order, bool init)
 {
 	bool trust = !READ_ONCE(prezero_distrusted);
 
-	/* Most are of this kind, and want few instructions. */
-	if (!order && init && trust && PageZeroed(page) && !READ_ONCE(prezero_verify)) {
+	/* Most are of these kinds, and want few instructions. */
+	if (!order && !PageZeroed(page) && !init)
+		return;
+	if (!order && PageZeroed(page) && init && trust && !READ_ONCE(prezero_verify)) {
 		ClearPageZeroed(page);
 		count_vm_event(PREZERO_TAKEN);
 		return;
@@ -213,17 +215,19 @@ void prezero_take(struct page *page, unsigned int order, bool init)
 /*
  * Clear what is not zeroed of a block that is in no free list, and mark it, up
  * to where somebody wants the CPU. Memory failure comes at any time, also for
- * pages that we hold. Return: a poisoned page in the block, or NULL
+ * pages that we hold.
  */
-static struct page *prezero_clear_block(struct page *page, unsigned int order)
+static void prezero_clear_block(struct page *page, unsigned int order)
 {
 	unsigned int nr = 1U << order, cleared = 0, i;
-	struct page *poisoned = NULL;
+	bool poisoned = false;
 
 	debug_pagealloc_map_pages(page, nr);
 	for (i = 0; i < nr; i++) {
 		struct page *p = page + i;
 
+		if (unlikely(PageHWPoison(p)))
+			poisoned = true;
 		if (PageZeroed(p) || unlikely(PageHWPoison(p)))
 			continue;
 		if (cleared == PREZERO_MOST_PAGES ||
@@ -234,38 +238,32 @@ static struct page *prezero_clear_block(struct page *page, unsigned int order)
 		cleared++;
 	}
 	debug_pagealloc_unmap_pages(page, nr);
-	for (unsigned int j = 0; j < nr; j++)
-		if (unlikely(PageHWPoison(page + j)))
-			poisoned = page + j;
 	if (i < nr || poisoned)
 		unmark_zeroed_block(page);
 	count_vm_events(PREZERO_ZEROED, cleared);
 	trace_prezero_block(page_to_nid(page), page_to_pfn(page), order, cleared);
-	return poisoned;
 }
 
 /*
- * Memory failure gives up on a page that is neither free nor in use, as one that
- * we hold. Do what it would have done.
+ * Memory failure gives up on pages that are neither free nor in use, as those that
+ * we held. Do what it would have done.
  */
-static void prezero_take_off(struct page *poisoned)
+static void prezero_take_poisoned(struct page *page, unsigned int order)
 {
 #ifdef CONFIG_MEMORY_FAILURE
-	if (take_page_off_buddy(poisoned))
-		page_ref_inc(poisoned);
+	for (unsigned int i = 0; i < 1U << order; i++)
+		if (unlikely(PageHWPoison(page + i)) && take_page_off_buddy(page + i))
+			page_ref_inc(page + i);
 #endif
 }
 
-/*
- * Clear a block, or else a part of a page of a hugetlb pool.
- * Return: false if there is nothing to clear on this node, or nothing allowed
- */
-static bool prezero_one_block(struct prezero_node *node)
+/* Clear a block. Return: false if there is none on this node, or it is not allowed */
+static bool prezero_one_block(int nid)
 {
 	if (READ_ONCE(prezero_distrusted))
 		return false;
 	for (int i = MAX_NR_ZONES - 1; i >= 0; i--) {
-		struct zone *zone = &NODE_DATA(node->nid)->node_zones[i];
+		struct zone *zone = &NODE_DATA(nid)->node_zones[i];
 		unsigned int order;
 		struct page *page;
 
@@ -276,15 +274,13 @@ static bool prezero_one_block(struct prezero_node *node)
 		page = prezero_isolate_block(zone, PAGE_ALLOC_COSTLY_ORDER + 1,
 					     high_wmark_pages(zone), &order);
 		if (page) {
-			struct page *poisoned = prezero_clear_block(page, order);
-
+			prezero_clear_block(page, order);
 			prezero_putback_block(zone, page, order);
-			if (unlikely(poisoned))
-				prezero_take_off(poisoned);
+			prezero_take_poisoned(page, order);
 			return true;
 		}
 	}
-	return IS_ENABLED(CONFIG_HUGETLBFS) && hugetlb_zero_some(&node->hugetlb, node->nid);
+	return false;
 }
 
 /*
@@ -294,10 +290,25 @@ static bool prezero_one_block(struct prezero_node *node)
  */
 static void prezero_drain(struct work_struct *work)
 {
-	drain_all_pages(NULL);
+	struct prezero_node *node = container_of(work, struct prezero_node, drain);
+	struct zone *zones = NODE_DATA(node->nid)->node_zones;
+
+	for (int i = 0; i < MAX_NR_ZONES; i++)
+		if (populated_zone(zones + i))
+			drain_all_pages(zones + i);
 }
 
-static DECLARE_WORK(prezero_drain_work, prezero_drain);
+static bool prezero_has_to_stop(void)
+{
+	return kthread_should_stop() || freezing(current);
+}
+
+/* Clear all that there is, or until somebody wants the thread to stop. */
+static void prezero_blocks(int nid)
+{
+	while (!prezero_has_to_stop() && prezero_one_block(nid))
+		cond_resched_lazy();
+}
 
 static int prezero_thread(void *data)
 {
@@ -310,11 +321,15 @@ static int prezero_thread(void *data)
 		unsigned long next = jiffies + HZ;
 
 		try_to_freeze();
+		prezero_blocks(node->nid);
+		queue_work(system_dfl_wq, &node->drain);
+		flush_work(&node->drain);
 		/* Whoever frees something from now on has us look once more. */
 		smp_store_mb(node->idle, true);
-		queue_work(system_dfl_wq, &prezero_drain_work);
-		flush_work(&prezero_drain_work);
-		while (!kthread_should_stop() && !freezing(current) && prezero_one_block(node))
+		prezero_blocks(node->nid);
+		while (IS_ENABLED(CONFIG_HUGETLBFS) && !prezero_has_to_stop() &&
+		       READ_ONCE(node->idle) && !READ_ONCE(prezero_distrusted) &&
+		       hugetlb_zero_some(&node->hugetlb, node->nid))
 			cond_resched_lazy();
 		wait_event_freezable(node->wait, !READ_ONCE(node->idle) || kthread_should_stop());
 		if (!kthread_should_stop())
@@ -338,6 +353,7 @@ static int prezero_start_node(int nid)
 			return -ENOMEM;
 		node->nid = nid;
 		init_irq_work(&node->work, prezero_wake);
+		INIT_WORK(&node->drain, prezero_drain);
 		init_waitqueue_head(&node->wait);
 		raw_spin_lock_init(&node->hugetlb.lock);
 		/* Frees see either none or all of it. */
@@ -363,6 +379,8 @@ static void prezero_stop(void)
 
 		if (!node || !node->task)
 			continue;
+		/* It is waited for, so it is not to wait for everybody else. */
+		sched_set_normal(node->task, 0);
 		kthread_stop(node->task);
 		node->task = NULL;
 		WRITE_ONCE(node->idle, false);
