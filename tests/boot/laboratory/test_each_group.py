@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 from guests import BASE, Guests, asked
 
+from flatboot.common import paths
 from flatboot.kernel import groups, layer, sources
 from flatboot.kernel.build import KernelName
 from flatboot.kernel.groups import Group
@@ -25,6 +27,18 @@ def test_a_group_applies(group: Group) -> None:
     taken = groups.chosen(BASE, [group.name])
     tree = sources.resolve(BASE).directory()
     layer.of(tree, taken, BASE)
+
+
+def test_all_mutants_apply(tmp_path: Path) -> None:
+    made = layer.of(sources.resolve(BASE).directory(), groups.every(), BASE)
+    mutants = sorted((paths.repo() / "tests/mutants").glob("*.patch"))
+    assert mutants
+    for patch in mutants:
+        for name in layer.touched(patch.read_text()):
+            file = made.files[name]
+            assert file
+            file.write(tmp_path / name)
+        layer.apply(patch, tmp_path)
 
 
 @pytest.mark.long

@@ -117,11 +117,10 @@ static unsigned int anon_fault_ahead_map(struct vm_area_struct *vma, pmd_t *pmd,
 		folio_add_lru_vma(folio, vma);
 		set_pte_at(mm, addr, pte + i, entry);
 		update_mmu_cache(vma, addr, pte + i);
-		/* It cannot fail: nobody else can have put them yet. */
-		WARN_ON_ONCE(try_grab_folio(folio, 1, gup_flags));
 		if (gup_flags & FOLL_TOUCH)
 			folio_mark_accessed(folio);
 	}
+	grab_new_pages(pages, free, gup_flags);
 	add_mm_counter(mm, MM_ANONPAGES, free);
 	pte_unmap_unlock(pte, ptl);
 	return free;
