@@ -60,11 +60,9 @@ static inline void split_zeroed_block(const struct page *page, struct page *part
 }
 
 /* Two blocks become one, for all of which its first page speaks. */
-static inline void merge_zeroed_blocks(struct page *page, struct page *buddy)
+static inline void merge_zeroed_blocks(struct page *first, const struct page *second)
 {
-	struct page *first = min(page, buddy);
-
-	if (prezero_used() && PageZeroed(first) && !PageZeroed(max(page, buddy)))
+	if (prezero_used() && PageZeroed(first) && !PageZeroed(second))
 		ClearPageZeroed(first);
 }
 
