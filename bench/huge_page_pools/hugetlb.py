@@ -8,7 +8,6 @@ from statistics import median
 from rich.table import Table
 
 from flatboot.campaign.kept import Kept, Wanted
-from flatboot.guest import borrowed
 from flatboot.record.excerpts import NOTHING, Reads
 from flatboot.record.record import Record
 
@@ -155,90 +154,4 @@ def threads(kept: Kept) -> Table:
         ours = {count: growing(kept, way, "flatboot", count) for count in THREADS}
         cells = [f"{ours[count]:,.0f}" for count in THREADS]
         made.add_row(way, f"{stock:,.0f}", *cells, f"{stock / ours['auto']:.2f}")
-    return made
-
-
-#: A pool of 80% of memory, which is full of page cache that was not written to its disk.
-CACHED_MEMORY, CACHED_PAGES, CACHED_MIB = "2G", 800, 1600
-DISK = (
-    "-blockdev",
-    "null-co,node-name=disk,size=4294967296",
-    "-device",
-    "virtio-blk-pci,drive=disk",
-)
-_POOL = "hugepages-2048kB/nr_hugepages"
-#: What is cached of a disk goes when the last one closes it.
-_DIRTY = (
-    "exec 3</dev/vda",
-    f"busybox dd if=/dev/zero of=/dev/vda bs=1M count={CACHED_MIB}",
-    "/bin/poke show scanned-before /proc/vmstat",
-    "/bin/poke show used-before /proc/stat",
-    f"/bin/grow pool {_POOL} {CACHED_PAGES}",
-    "/bin/poke show used-after /proc/stat",
-    "/bin/poke show scanned-after /proc/vmstat",
-)
-_SCANNED = ("pgscan_direct *", "pgscan_kswapd *")
-_READS_CACHED = Reads(
-    results=("pool.ticks", "pool.pages", "counter_hz"),
-    files=(
-        *((f"scanned-{when}", _SCANNED) for when in ("before", "after")),
-        *((f"used-{when}", ("cpu *",)) for when in ("before", "after")),
-    ),
-)
-#: Ticks of /proc/stat in a second, and which word of its line is the time in the kernel.
-_USER_HZ, _SYSTEM = 100, 3
-
-
-def _scanned(text: str) -> int:
-    return sum(int(line.split()[1]) for line in text.splitlines())
-
-
-def cached(kept: Kept) -> Table:
-    """Return what it takes to grow a pool where memory is full of dirty page cache."""
-    made = Table(
-        title=f"{CACHED_PAGES} pages of 2 MiB, {CACHED_MIB:,} MiB of dirty page cache in the way",
-        caption=f"{CACHED_MEMORY.rstrip('G')} GiB, {CPUS} CPUs, wall clock, medians of {RUNS}"
-        " boots; milliseconds in the kernel: of both CPUs, in steps of 10",
-    )
-    made.add_column("kernel")
-    for column in ("pages got", "milliseconds", "in the kernel", "pages scanned"):
-        made.add_column(column, justify="right")
-    for flavour in ("stock", "flatboot"):
-        records = [
-            kept(
-                Wanted(
-                    "hugetlb/cached",
-                    flavour,
-                    CACHED_MEMORY,
-                    cpus=CPUS,
-                    config="users",
-                    programs=(
-                        f"bash -c '{'; '.join(_DIRTY)}'",
-                        f"poke show pool /sys/kernel/mm/hugepages/{_POOL}",
-                    ),
-                    arguments=DISK,
-                    clock="wall",
-                    run=run,
-                    files=tuple(borrowed.files("bash", "busybox").items()),
-                    reads=_READS_CACHED,
-                )
-            )
-            for run in range(1, RUNS + 1)
-        ]
-        system = [
-            int(record.files["used-after"].split()[_SYSTEM])
-            - int(record.files["used-before"].split()[_SYSTEM])
-            for record in records
-        ]
-        scanned = [
-            _scanned(record.files["scanned-after"]) - _scanned(record.files["scanned-before"])
-            for record in records
-        ]
-        made.add_row(
-            flavour,
-            f"{median(int(record.results['pool.pages']) for record in records):,.0f}",
-            f"{median(record.seconds('pool.ticks') for record in records) * 1e3:,.0f}",
-            f"{median(system) * 1000 / _USER_HZ:,.0f}",
-            f"{median(scanned):,.0f}",
-        )
     return made
