@@ -52,8 +52,8 @@ def _touched(title: str, way: str, pool: str = "") -> Way:
     return Way(title, f"zeroed touch {way} {way} {MIB}", memory=memory, cmdline=pool)
 
 
-def _pinned(title: str, page: str, way: str, mib: int = MIB) -> Way:
-    program = f"pin {way}-{page} {page} {mib} {way}"
+def _pinned(title: str, page: str, way: str) -> Way:
+    program = f"pin {way}-{page} {page} {MIB} {way}"
     if way == "io_uring":
         return Way(title, program, "vfio")
     return Way(title, f"{program} 0000:00:04.0", "vfio", MEMORY, VFIO, DEVICES)
@@ -143,64 +143,6 @@ def freeing(kept: Kept) -> Table:
     """Return instructions a page to give memory back, for each kernel."""
     ways = (way for way in WAYS if way.config == "bench")
     return _compared(kept, "Instructions a page of 4 KiB to give 8 GiB back", ways, freed=True)
-
-
-#: Half of the memory of a guest is kept for what can be moved, which pinned memory cannot.
-MOVABLE = "movablecore=50%"
-MOVABLE_MEMORY = "4G"
-_MIGRATED = "pgmigrate_success"
-
-
-def pinned(kept: Kept) -> Table:
-    """Return what pinning takes where half of memory is movable, and the pages moved for it."""
-    made = Table(
-        title=f"Instructions a page of 4 KiB to pin 1 GiB of {MOVABLE_MEMORY.rstrip('G')} GiB, half"
-        " of it for movable memory",
-        caption="one CPU; in brackets how many times fewer than stock",
-    )
-    made.add_column("memory")
-    kernels = [kernel for kernel in KERNELS if "init_on_free" not in kernel]
-    for title in (*kernels, *(f"pages moved, {kernel}" for kernel in kernels)):
-        made.add_column(title, justify="right")
-    for title, way in (("VFIO", "vfio"), ("iommufd", "iommufd"), ("io_uring", "io_uring")):
-        described = _pinned(title, "4k", way, mib=1024)
-        costs, moved = [], []
-        for kernel in kernels:
-            flavour, cmdline = KERNELS[kernel]
-            found = kept(
-                Wanted(
-                    folder(kernel),
-                    flavour,
-                    MOVABLE_MEMORY,
-                    f"{described.cmdline} {MOVABLE} {cmdline}".strip(),
-                    programs=(
-                        "zeroed wait",
-                        "poke show before /proc/vmstat",
-                        described.program,
-                        "poke show after /proc/vmstat",
-                        f"poke show {way} /proc/version",
-                    ),
-                    config=described.config,
-                    arguments=described.arguments,
-                    reads=Reads(
-                        results=(f"{way}-4k.ticks", f"{way}-4k.pages"),
-                        files=tuple((when, (f"{_MIGRATED} *",)) for when in ("before", "after")),
-                    ),
-                )
-            )
-            costs.append(
-                int(found.results[f"{way}-4k.ticks"]) / int(found.results[f"{way}-4k.pages"])
-            )
-            before, after = (int(found.files[when].split()[1]) for when in ("before", "after"))
-            moved.append(after - before)
-        stock, ours = costs
-        made.add_row(
-            title,
-            f"{stock:,.1f}",
-            f"{ours:,.1f} ({_less(stock, ours)})",
-            *(f"{pages:,}" for pages in moved),
-        )
-    return made
 
 
 def wall(kept: Kept) -> Table:

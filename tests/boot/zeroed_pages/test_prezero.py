@@ -382,8 +382,7 @@ def test_zeroed_memory_goes_offline_and_into_huge_pages(guests: Guests) -> None:
             programs,
             config="debug",
             clock="wall",
-            # Elsewhere a slab may be in the way, on stock as well.
-            cmdline="prezero=on prezero.verify=1 movablecore=512M",
+            cmdline="prezero=on prezero.verify=1",
         )
     )
     for name in ("offline", "online", "huge", "again", "back", "fewer", "none", "compact"):
