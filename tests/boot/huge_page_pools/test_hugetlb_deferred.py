@@ -274,11 +274,25 @@ def test_pools_test_themselves(guests: Guests, hvo: str) -> None:
     """At boot what changes no pool; when debugfs asks, the rest too."""
     suite = "/sys/kernel/debug/kunit/hugetlb_deferred"
     pools = f"hugepagesz=2M hugepages=0:60,1:400 hugepagesz=1G hugepages=1:1 {hvo}".strip()
-    programs = (f"poke write again {suite}/run 1", f"poke show results {suite}/results")
+    shown = [f"{POOL_2M}{file}" for file in ("nr_hugepages", "unbuilt_hugepages")]
+    programs = (
+        *(f"poke show before{number} {path}" for number, path in enumerate(shown)),
+        f"poke write again {suite}/run 1",
+        f"poke show results {suite}/results",
+        *(f"poke show after{number} {path}" for number, path in enumerate(shown)),
+    )
     record = guests(deferred("8G", pools, *programs, config="debug"))
     assert re.search(r"ok \d+ hugetlb_deferred\n", record.log), "KUnit tests did not run"
     found = re.findall(r"^ +ok \d+ hugetlb_(\w+)_test(.*)$", record.files["results"], re.M)
     assert found == [(name, "") for name in ("claim", "counts", "build", "shrink", "poison")]
+    before, after = (
+        [int(record.files[f"{when}{number}"]) for number in range(len(shown))]
+        for when in ("before", "after")
+    )
+    assert before == [460, 460]
+    # Shrinking takes a unit, and poison a page; each of the three builds or takes a unit.
+    assert after[0] == before[0] - UNIT - 1
+    assert after[1] <= before[1] - 3 * UNIT
 
 
 BAD = {

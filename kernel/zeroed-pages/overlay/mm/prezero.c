@@ -226,9 +226,11 @@ static void prezero_clear_block(struct page *page, unsigned int order)
 	for (i = 0; i < nr; i++) {
 		struct page *p = page + i;
 
-		if (unlikely(PageHWPoison(p)))
+		if (unlikely(PageHWPoison(p))) {
 			poisoned = true;
-		if (PageZeroed(p) || unlikely(PageHWPoison(p)))
+			continue;
+		}
+		if (PageZeroed(p))
 			continue;
 		if (cleared == PREZERO_MOST_PAGES ||
 		    (cleared && !(cleared % PREZERO_PART_PAGES) && prezero_cpu_wanted()))

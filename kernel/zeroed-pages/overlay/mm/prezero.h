@@ -52,18 +52,14 @@ static inline void unmark_zeroed_block(struct page *page)
 		ClearPageZeroed(page);
 }
 
-/* A block is split in two: what is not known of all of it is not known of @part. */
-static inline void split_zeroed_block(const struct page *page, struct page *part)
+/*
+ * A page that begins to speak for a block loses its mark if @other has none: the
+ * first page of the block that it was split from, or of the half behind it.
+ */
+static inline void unmark_block_as(struct page *page, const struct page *other)
 {
-	if (prezero_used() && !PageZeroed(page) && PageZeroed(part))
-		ClearPageZeroed(part);
-}
-
-/* Two blocks become one, for all of which its first page speaks. */
-static inline void merge_zeroed_blocks(struct page *first, const struct page *second)
-{
-	if (prezero_used() && PageZeroed(first) && !PageZeroed(second))
-		ClearPageZeroed(first);
+	if (prezero_used() && PageZeroed(page) && !PageZeroed(other))
+		ClearPageZeroed(page);
 }
 
 /*

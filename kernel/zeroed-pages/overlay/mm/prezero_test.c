@@ -100,10 +100,10 @@ static void prezero_split_test(struct kunit *test)
 	struct page *page = prezero_test_pages(test), *half = page + TEST_PAGES / 2;
 
 	prezero_test_mark(page, 0xff);
-	split_zeroed_block(page, half);
+	unmark_block_as(half, page);
 	KUNIT_EXPECT_TRUE(test, is_zeroed_block(half));
 	unmark_zeroed_block(page);
-	split_zeroed_block(page, half);
+	unmark_block_as(half, page);
 	KUNIT_EXPECT_FALSE(test, is_zeroed_block(half));
 	KUNIT_EXPECT_TRUE(test, PageZeroed(half + 1));
 	prezero_take(page, TEST_ORDER, true);

@@ -11,8 +11,8 @@
  *
  * Arguments: out=PATH, the file to write; entry=ADDRESS, the first instruction
  * of /init; switch=BEGIN-END, the function that switches tasks;
- *caller=BEGIN-END, a function whose callees are measured, may be given several
- *times.
+ * caller=BEGIN-END, a function whose callees are measured, may be given several
+ * times.
  *
  * When the block at the entry is first translated, the counts are written:
  *

@@ -7,12 +7,12 @@
  *	adversary SECONDS SEED [MIB]
  *
  * There is one process for each CPU and one more. In a step it draws a source
- *of memory, at most MIB (16) of it, and a way to touch it: then all has to be
- *zero. It fills it with words that tell process, step and place, and uses it up
- *to three times, after each of which they have to be there, or zeroes where it
- * dropped them; then it draws a way to free it. Before all that, most of memory
- * is filled and freed. In the first third of each six seconds all sleep, so
- *that the kernel finds an idle machine, and each sleeps now and then besides.
+ * of memory, at most MIB (16) of it, and a way to touch it: then all has to be
+ * zero. It fills it with words that tell process, step and place, and uses it
+ * up to three times, after each of which they have to be there, or zeroes where
+ * it dropped them; then it draws a way to free it. Before all that, most of
+ * memory is filled and freed. In the first third of each six seconds all sleep,
+ * so that the kernel finds an idle machine, and each sleeps now and then.
  *
  * There must be swap space and a pool of eight huge pages for each process.
  * Settings of huge pages and KSM are changed for good. A line tells of what is

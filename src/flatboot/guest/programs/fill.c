@@ -10,7 +10,7 @@
  * or one huge page with thp. The first step after which /proc/vmstat tells of
  * reclaim ends the fill. What reclaim finds then is a cushion of lazily freed
  * pages, so that nothing is killed. Every word of a page is written and
- *checked; it depends on the page and on its place in the page.
+ * checked; it depends on the page and on its place in the page.
  *
  * Results, pages of the base size, times in ticks of the raw counter:
  *	fill.pages		filled when reclaim had begun

@@ -8,9 +8,9 @@
  *	pin KEY 4k|thp MIB io_uring
  *
  * MIB of memory that was never touched, of pages of that size, are pinned by
- *one call: VFIO_IOMMU_MAP_DMA, IOMMU_IOAS_MAP, or IORING_REGISTER_BUFFERS.
- *DEVICE is a PCI device by its address, such as 0000:00:04.0, which no driver
- *has. It is given to vfio-pci.
+ * one call: VFIO_IOMMU_MAP_DMA, IOMMU_IOAS_MAP, or IORING_REGISTER_BUFFERS.
+ * DEVICE is a PCI device by its address, such as 0000:00:04.0, which no driver
+ * has. It is given to vfio-pci.
  *
  * Results, times in ticks of the raw counter:
  *	KEY.ticks	the call
