@@ -247,7 +247,11 @@ static void deferred_init_wake(struct irq_work *work)
 	wake_up(&deferred_init_waitq);
 }
 
-static DEFINE_IRQ_WORK(deferred_init_irq_work, deferred_init_wake);
+/*
+ * Lazy: a self-IPI is lost if it is raised while a CPU is about to be suspended, and
+ * all irq_work after it then as well. A tick is soon enough.
+ */
+static struct irq_work deferred_init_irq_work = IRQ_WORK_INIT_LAZY(deferred_init_wake);
 
 /*
  * Have the deferred_init thread do what an allocation cannot do itself: sleep, or

@@ -354,7 +354,11 @@ static int prezero_start_node(int nid)
 		if (!node)
 			return -ENOMEM;
 		node->nid = nid;
-		init_irq_work(&node->work, prezero_wake);
+		/*
+		 * Lazy: a self-IPI is lost if it is raised while a CPU is about
+		 * to be suspended, and all irq_work after it then as well.
+		 */
+		node->work = IRQ_WORK_INIT_LAZY(prezero_wake);
 		INIT_WORK(&node->drain, prezero_drain);
 		init_waitqueue_head(&node->wait);
 		raw_spin_lock_init(&node->hugetlb.lock);
@@ -386,7 +390,6 @@ static void prezero_stop(void)
 		kthread_stop(node->task);
 		node->task = NULL;
 		WRITE_ONCE(node->idle, false);
-		irq_work_sync(&node->work);
 	}
 	WRITE_ONCE(prezero_enabled, false);
 }
