@@ -435,11 +435,11 @@ def test_a_hibernated_machine_gets_zeroes(guests: Guests) -> None:
 @pytest.mark.parametrize(
     ("way", "page", "less"),
     [
-        ("vfio", "4k", 2.0),
+        ("vfio", "4k", 2.9),
         ("vfio", "thp", 11.0),
-        ("iommufd", "4k", 2.0),
+        ("iommufd", "4k", 2.8),
         ("iommufd", "thp", 7.0),
-        ("io_uring", "4k", 2.0),
+        ("io_uring", "4k", 2.8),
         ("io_uring", "thp", 9.0),
     ],
 )
