@@ -39,10 +39,13 @@ static inline bool prezero_cpu_wanted(void)
 	return need_resched() || test_thread_flag(TIF_NEED_RESCHED_LAZY);
 }
 
-/* Are all pages of the free block that begins at @page zeroed? */
+/*
+ * Are all pages of the free block that begins at @page zeroed? Not by PageZeroed(),
+ * which reads the flags first and then tests them: each free asks three times.
+ */
 static inline bool is_zeroed_block(const struct page *page)
 {
-	return prezero_used() && PageZeroed(page);
+	return prezero_used() && page->flags.f & __PG_ZEROED;
 }
 
 /* Not all pages of the block that begins at @page are. */
@@ -58,7 +61,7 @@ static inline void unmark_zeroed_block(struct page *page)
  */
 static inline void unmark_block_as(struct page *page, const struct page *other)
 {
-	if (prezero_used() && PageZeroed(page) && !PageZeroed(other))
+	if (is_zeroed_block(page) && !PageZeroed(other))
 		ClearPageZeroed(page);
 }
 
