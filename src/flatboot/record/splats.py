@@ -20,11 +20,11 @@ PATTERNS: Mapping[str, str] = {
     "poison": r"(?:Redzone|Poison|Object padding|Left Redzone|Right Redzone) overwritten"
     r"|memory corruption on|pagealloc: |slab \w.*: (?:.*overwritten|.*corrupt|Freelist)"
     r"|list_(?:add|del) corruption|\b[Cc]orrupted\b",
-    # Off in the first second, on the console or in /dev/kmsg, is what the config or a parameter
-    # asked for; the clock shows 0 until then, if it is not known early.
+    # Off in the first ten seconds, on the console or in /dev/kmsg, is what config or parameters
+    # asked for before memory is set up. Other causes have lines of their own, if none is lost.
     "kmemleak": r"kmemleak: (?:[1-9]\d* new suspected|.*Cannot|Memory pool|Found object"
     r"|.*unknown object)"
-    r"|^(?!\[    0\.\d+\]|\d+,\d+,\d{1,6},).*kmemleak: .*disabled",
+    r"|^(?!\[    \d\.\d+\]|\d+,\d+,\d{1,7},).*kmemleak: .*disabled",
     "reserved": r"Cannot free reserved memory",
     "allocation": r"page allocation (?:failure|stall)|Out of memory|invoked oom-killer",
     "stall": r"INFO: task .* blocked|soft lockup|[Hh]ard LOCKUP",
