@@ -20,11 +20,10 @@ PATTERNS: Mapping[str, str] = {
     "poison": r"(?:Redzone|Poison|Object padding|Left Redzone|Right Redzone) overwritten"
     r"|memory corruption on|pagealloc: |slab \w.*: (?:.*overwritten|.*corrupt|Freelist)"
     r"|list_(?:add|del) corruption|\b[Cc]orrupted\b",
-    # Off in the first ten seconds, on the console or in /dev/kmsg, is what config or parameters
-    # asked for before memory is set up. Other causes have lines of their own, if none is lost.
+    # Off at time 0, on the console or in /dev/kmsg, is what the config or a parameter asked for.
     "kmemleak": r"kmemleak: (?:[1-9]\d* new suspected|.*Cannot|Memory pool|Found object"
     r"|.*unknown object)"
-    r"|^(?!\[    \d\.\d+\]|\d+,\d+,\d{1,7},).*kmemleak: .*disabled",
+    r"|(?<!\[    0\.000000\] )(?<!,0,-;)kmemleak: .*disabled",
     "reserved": r"Cannot free reserved memory",
     "allocation": r"page allocation (?:failure|stall)|Out of memory|invoked oom-killer",
     "stall": r"INFO: task .* blocked|soft lockup|[Hh]ard LOCKUP",
@@ -38,6 +37,11 @@ PATTERNS: Mapping[str, str] = {
 }
 _PATTERNS = {kind: re.compile(pattern) for kind, pattern in PATTERNS.items()}
 _ANY = re.compile("|".join(PATTERNS.values()))
+#: A leak detector that is off from the beginning, where the clock is not at 0 then: RCU begins a
+#: few lines later, once in a boot.
+_LEAKS_UNWANTED = re.compile(
+    r"kmemleak: .*disabled(?=\r?\n(?:.*\n){0,9}.*rcu: .*ierarchical RCU implementation)"
+)
 #: A race of mainline's at the end of a machine: the CPUs are told to stop while they still run, and
 #: one that has not stopped wakes a task of one that has. Nothing but this, and only from there on.
 _STOPPED_CPUS = re.compile(
@@ -77,6 +81,7 @@ def find(text: str) -> list[Splat]:
     returned, so that a splat whose first line is lost among other output is still found. A CPU
     that is stopped for a reboot before another has done with it is none.
     """
+    text = _LEAKS_UNWANTED.sub("", text)
     text = _STOPPED_CPUS.sub(lambda race: "\n" * race[0].count("\n"), text)
     found = []
     for number, line in enumerate(text.splitlines(), start=1):

@@ -50,8 +50,8 @@ MORE = [
     ("allocation", "swapper/0: page allocation failure: order:9, mode:0x20(GFP_ATOMIC)"),
     ("tainted", "CPU: 1 UID: 0 PID: 1 Comm: swapper/0 Tainted: G        W           7.3.4 #2"),
     ("kmemleak", "kmemleak: Cannot allocate a kmemleak_object structure"),
-    ("kmemleak", "[   17.100000] kmemleak: Kernel memory leak detector disabled"),
-    ("kmemleak", "6,97,17100000,-;kmemleak: Kernel memory leak detector disabled"),
+    ("kmemleak", "[    7.100000] kmemleak: Kernel memory leak detector disabled"),
+    ("kmemleak", "6,97,7100000,-;kmemleak: Kernel memory leak detector disabled"),
     ("kmemleak", "kmemleak: Memory pool empty, consider increasing CONFIG_DEBUG_KMEMLEAK_MEM_POOL"),
     ("kmemleak", "kmemleak: Found object by alias at 0xffff888001234000"),
     ("kmemleak", "kmemleak: Not scanning unknown object at 0xffff888001234000"),
@@ -70,7 +70,10 @@ HEALTHY = """\
 [    0.000000] kmemleak: Kernel memory leak detector disabled
 6,97,0,-;kmemleak: Kernel memory leak detector disabled
 [    1.225626] kmemleak: Kernel memory leak detector disabled
+[    1.225630] Running RCU self tests
+[    1.225973] rcu: Preemptible hierarchical RCU implementation.
 6,97,1225626,-;kmemleak: Kernel memory leak detector disabled
+6,98,1225973,-;rcu: Preemptible hierarchical RCU implementation.
 [    0.300000] kmemleak: Kernel memory leak detector initialized (mem pool available: 15984)
 [    0.300001] kmemleak: Automatic memory scanning thread started
 [    0.350000] Freeing initrd memory: 912K
