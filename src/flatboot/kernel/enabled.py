@@ -24,6 +24,8 @@ def objects(maker: Make, sources: Iterable[str]) -> list[str]:
     source_arch = _source_arch(maker)
     bits = "64" if "CONFIG_64BIT=y" in (maker.objects / ".config").read_text() else "32"
     wanted = [Path(name) for name in sources if _of_arch(name, source_arch)]
+    of_arch = Path("arch") / source_arch
+    by_makefile = (maker.tree / of_arch / "Makefile").read_text()
     asked: dict[Path, set[str]] = {}
 
     def listed(folder: Path) -> set[str]:
@@ -32,8 +34,8 @@ def objects(maker: Make, sources: Iterable[str]) -> list[str]:
         return asked[folder]
 
     def entered(folder: Path) -> bool:
-        # Those at the top, and those of the architecture, are entered by the top Makefile.
-        if folder.parent in (Path(), Path("arch") / source_arch):
+        # By the top Makefile, and by the architecture's, which it includes.
+        if folder.parent == Path() or folder == of_arch or f"{folder}/" in by_makefile:
             return True
         return entered(folder.parent) and str(folder) in listed(folder.parent)
 
