@@ -98,6 +98,7 @@ class Arch:
         cross_prefix: the compiler prefix of a cross build.
         image: path of the bootable image in the build tree; its last part is the make target.
         fragments: names in kernel/configs that come on top of every config.
+        debian: what Debian calls it.
         boot_file: the file of a built kernel that QEMU boots.
         cmdline: what every command line starts with.
     """
@@ -107,6 +108,7 @@ class Arch:
     native_hosts: tuple[str, ...]
     image: str
     fragments: tuple[str, ...]
+    debian: str
     boot_file: str
     cmdline: str
     qemu: Board

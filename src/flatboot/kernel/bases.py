@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from flatboot.common import paths, typed
 from flatboot.common.errors import UsageError
@@ -20,6 +21,8 @@ class Base:
         version: the package's pinned version.
         sha256: the checksum of the pinned package file.
         accepts: what the version of a later package must begin with to be taken in its place.
+        configs: the package of Debian's configs that comes with it ("package"), and the checksum of
+            the pinned one for each of Debian's architectures.
         name: its name here, and that of its folder in the hooks of each group.
     """
 
@@ -28,6 +31,7 @@ class Base:
     version: str
     sha256: str
     accepts: str
+    configs: Mapping[str, str] = field(default_factory=dict)
     name: str = ""
 
 

@@ -182,7 +182,8 @@ def request(
     loaded = arches.load(arch)
     source = sources.resolve(base)
     taken = () if flavour == "stock" else groups.parts(source.base(), named)
-    resolved = kconfig.resolve(config, taken, loaded)
+    known = source.name if source.name in bases.names() else bases.default()
+    resolved = kconfig.resolve(config, taken, loaded, known)
     # make runs in another folder.
     command = str(Path(cc).resolve()) if "/" in cc else cc
     return Request(source, flavour, taken, resolved, loaded, command)

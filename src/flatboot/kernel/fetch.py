@@ -1,4 +1,4 @@
-"""A base's source package, from the machine's own Debian mirror into the cache.
+"""A base's packages, from the machine's own Debian mirror into the cache.
 
 The machine's apt set-up is read and never touched: apt runs on a private sources list with private
 state and cache folders, as root or as any user.
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flatboot.common import atomic, locks, paths, processes, progress, typed
-from flatboot.common.errors import FlatbootError
+from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.kernel.bases import Base
 
 APT_DIR = Path("/etc/apt")
@@ -28,11 +28,24 @@ _ELSEWHERE = "or name a kernel tree or tarball with --tree"
 
 @dataclass(frozen=True)
 class Package:
-    """A fetched source package: its file, version and checksum."""
+    """A fetched package: its file, version and checksum."""
 
     file: Path
     version: str
     sha256: str
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """A package to fetch; ``name`` is that of its record, ``architecture`` "" for any."""
+
+    name: str
+    package: str
+    suite: str
+    version: str
+    sha256: str
+    accepts: str
+    architecture: str = ""
 
 
 def fetch(base: Base) -> Package:
@@ -42,10 +55,29 @@ def fetch(base: Base) -> Package:
         FlatbootError: no mirror, no network, no such package, or a wrong checksum (the file is
             removed then).
     """
+    pinned = (base.suite, base.version, base.sha256, base.accepts)
+    return _fetched(_Wanted(base.name, base.package, *pinned))
+
+
+def fetch_configs(base: Base, architecture: str) -> Package:
+    """Return the package of Debian's configs for *architecture*, as Debian calls it; as `fetch`.
+
+    Raises:
+        UsageError: the base has none for it.
+        FlatbootError: as `fetch`.
+    """
+    if architecture not in base.configs:
+        raise UsageError(f"the base {base.name} has no configs of Debian for {architecture}")
+    pinned = (base.suite, base.version, base.configs[architecture], base.accepts, architecture)
+    name = f"{base.name}-configs-{architecture}"
+    return _fetched(_Wanted(name, base.configs["package"], *pinned))
+
+
+def _fetched(wanted: _Wanted) -> Package:
     folder = paths.cache() / "downloads"
-    record = folder / f"{base.name}.json"
-    with locks.exclusive(folder / f".{base.name}.lock", f"download of {base.package}"):
-        return _recorded(base, record) or _download(base, record)
+    record = folder / f"{wanted.name}.json"
+    with locks.exclusive(folder / f".{wanted.name}.lock", f"download of {wanted.package}"):
+        return _recorded(wanted, record) or _download(wanted, record)
 
 
 def sha256(file: Path) -> str:
@@ -54,45 +86,45 @@ def sha256(file: Path) -> str:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
-def _recorded(base: Base, record: Path) -> Package | None:
+def _recorded(wanted: _Wanted, record: Path) -> Package | None:
     if not record.is_file():
         return None
     known = typed.load(record, dict[str, str])
     package = Package(record.parent / known["file"], known["version"], known["sha256"])
-    if known["pinned"] != base.sha256 or not package.file.is_file():
+    if known["pinned"] != wanted.sha256 or not package.file.is_file():
         return None
     return package
 
 
-def _download(base: Base, record: Path) -> Package:
+def _download(wanted: _Wanted, record: Path) -> Package:
     folder = record.parent
     with tempfile.TemporaryDirectory(prefix=".apt-", dir=folder) as private:
-        apt = _Apt(Path(private), base)
+        apt = _Apt(Path(private), wanted)
         version = apt.choose_version()
         fetched = apt.download(version)
         package = Package(folder / fetched.name, version, sha256(fetched))
-        if version == base.version and package.sha256 != base.sha256:
+        if version == wanted.version and package.sha256 != wanted.sha256:
             raise FlatbootError(
-                f"{fetched.name} has the wrong checksum {package.sha256} (expected {base.sha256}), "
-                f"so it was removed: try again, {_ELSEWHERE}"
+                f"{fetched.name} has the wrong checksum {package.sha256} (expected"
+                f" {wanted.sha256}), so it was removed: try again, {_ELSEWHERE}"
             )
         fetched.replace(package.file)
     with atomic.new_file(record) as new:
         known = {"file": package.file.name, "version": version, "sha256": package.sha256}
-        new.write_text(json.dumps({**known, "pinned": base.sha256}, indent=2) + "\n")
+        new.write_text(json.dumps({**known, "pinned": wanted.sha256}, indent=2) + "\n")
     return package
 
 
 class _Apt:
     """apt with a sources list, state and cache of its own, for one package of one suite."""
 
-    def __init__(self, private: Path, base: Base) -> None:
+    def __init__(self, private: Path, wanted: _Wanted) -> None:
         if shutil.which("apt-get") is None:
             raise FlatbootError(
-                f"{base.package} comes from a Debian mirror and this machine has no apt-get: name "
-                "a kernel tree or tarball with --tree"
+                f"{wanted.package} comes from a Debian mirror and this machine has no apt-get: "
+                "name a kernel tree or tarball with --tree"
             )
-        self._base = base
+        self._wanted = wanted
         self._folder = private / "package"
         for folder in ("package", "state/lists/partial", "cache/archives/partial"):
             (private / folder).mkdir(parents=True)
@@ -104,7 +136,7 @@ class _Apt:
                 "debian-archive-keyring"
             )
         sources = private / "sources.list"
-        sources.write_text(f"deb [signed-by={signed_by}] {self._mirror} {base.suite} main\n")
+        sources.write_text(f"deb [signed-by={signed_by}] {self._mirror} {wanted.suite} main\n")
         settings = {
             "Dir::Etc::sourcelist": sources,
             "Dir::Etc::sourceparts": "/dev/null",
@@ -118,46 +150,47 @@ class _Apt:
             "Acquire::Retries": "2",
             "APT::Sandbox::User": "root",
             "APT::Update::Error-Mode": "any",
+            **({"APT::Architecture": wanted.architecture} if wanted.architecture else {}),
         }
         self._options = [f"-o{name}={value}" for name, value in settings.items()]
 
     def choose_version(self) -> str:
         """Return the pinned version where the suite has it, else the newest one accepted."""
         self._update()
-        table = self._run("apt-cache", "madison", self._base.package)
+        table = self._run("apt-cache", "madison", self._wanted.package)
         there = [fields[1].strip() for row in table.splitlines() if (fields := row.split("|"))[1:]]
-        if self._base.version in there:
-            return self._base.version
-        accepted = [version for version in there if version.startswith(self._base.accepts)]
+        if self._wanted.version in there:
+            return self._wanted.version
+        accepted = [version for version in there if version.startswith(self._wanted.accepts)]
         if not accepted:
             raise FlatbootError(
-                f"{self._mirror} has no {self._base.package} {self._base.accepts}x in "
-                f"{self._base.suite} (it has {', '.join(there) or 'none'}): update the checkout, "
+                f"{self._mirror} has no {self._wanted.package} {self._wanted.accepts}x in "
+                f"{self._wanted.suite} (it has {', '.join(there) or 'none'}): update the checkout, "
                 f"{_ELSEWHERE}"
             )
         progress.warn(
-            f"{self._base.package} {self._base.version} is gone from {self._base.suite}; taking "
-            f"{accepted[0]}, with which nothing was tested"
+            f"{self._wanted.package} {self._wanted.version} is gone from {self._wanted.suite}; "
+            f"taking {accepted[0]}, with which nothing was tested"
         )
         return accepted[0]
 
     def download(self, version: str) -> Path:
         """Download *version* and return its file."""
-        show = self._run("apt-cache", "show", f"{self._base.package}={version}")
+        show = self._run("apt-cache", "show", f"{self._wanted.package}={version}")
         match = re.search(r"^Size: (\d+)$", show, re.MULTILINE)
         total = int(match[1]) if match else None
         with (
-            progress.step(f"downloading {self._base.package} {version}", total) as step,
+            progress.step(f"downloading {self._wanted.package} {version}", total) as step,
             progress.watching(step, self._size),
         ):
-            self._run("apt-get", "download", f"{self._base.package}={version}")
+            self._run("apt-get", "download", f"{self._wanted.package}={version}")
         return next(self._folder.glob("*.deb"))
 
     def _size(self) -> int:
         return sum(file.stat().st_size for file in self._folder.iterdir())
 
     def _update(self) -> None:
-        with progress.step(f"reading {self._base.suite} of {self._mirror}"):
+        with progress.step(f"reading {self._wanted.suite} of {self._mirror}"):
             self._run("apt-get", "update")
 
     def _run(self, tool: str, command: str, *arguments: str) -> str:
@@ -170,7 +203,7 @@ class _Apt:
         except processes.CommandFailed as error:
             reasons = re.findall(r"^(?:E|Err|W): ?(.*)$", error.output, re.MULTILINE)
             raise FlatbootError(
-                f"cannot get {self._base.package} from {self._mirror}: "
+                f"cannot get {self._wanted.package} from {self._mirror}: "
                 f"{reasons[0] if reasons else error}; check the network, {_ELSEWHERE}"
             ) from error
 

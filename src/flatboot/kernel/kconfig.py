@@ -1,16 +1,17 @@
-"""Kernel configs: named ones made of fragments, or a full .config; checked line by line."""
+"""Kernel configs: named ones, of fragments or Debian's, or a full .config; checked by lines."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from flatboot.common import paths, processes, progress, typed
 from flatboot.common.arches import Arch
 from flatboot.common.errors import FlatbootError, UsageError
+from flatboot.kernel import bases, debian_config
 from flatboot.kernel.groups import Group
 from flatboot.kernel.make import Make
 
@@ -32,28 +33,28 @@ class Config:
 
     Attributes:
         name: its name in configs.toml, or the path of a full .config.
-        files: the fragments in order, or the full .config alone.
-        full: whether it is a full .config.
+        files: the fragments in order.
+        full: the full .config on which they come; None for tinyconfig.
     """
 
     name: str
     files: tuple[Path, ...]
-    full: bool
+    full: Path | None = None
 
     @property
     def digest(self) -> str:
         """A hash of what the files hold."""
         total = hashlib.sha256(b"full" if self.full else b"fragments")
-        for file in self.files:
+        for file in (*([self.full] if self.full else []), *self.files):
             total.update(hashlib.sha256(file.read_bytes()).digest())
         return total.hexdigest()
 
     @property
     def folder_name(self) -> str:
         """A name for the object folder, the same for successive contents of one config."""
-        if not self.full:
+        if "/" not in self.name:
             return self.name
-        return f"{self.files[0].name}-{hashlib.sha256(self.name.encode()).hexdigest()[:8]}"
+        return f"{Path(self.name).name}-{hashlib.sha256(self.name.encode()).hexdigest()[:8]}"
 
 
 @dataclass(frozen=True)
@@ -76,16 +77,18 @@ def names() -> list[str]:
     return list(_table())
 
 
-def resolve(name: str, groups: Sequence[Group], arch: Arch) -> Config:
+def resolve(name: str, groups: Sequence[Group], arch: Arch, base: str = "") -> Config:
     """Return the config *name* for *arch*; a word with a slash or dot is a path.
 
     Args:
         name: of a config in the table, or the path of a full .config.
         groups: the groups that the kernel has; none for the stock flavour.
         arch: the architecture.
+        base: the one of the table whose configs of Debian are taken; "" for the default.
 
     Raises:
         UsageError: there is no such config or file.
+        FlatbootError: Debian's cannot be had.
     """
     table = _table()
     if name in table:
@@ -95,13 +98,20 @@ def resolve(name: str, groups: Sequence[Group], arch: Arch) -> Config:
         for file in expanded:
             if not file.is_file():
                 raise FlatbootError(f"the config {name!r} needs {file}, which is not there")
-        return Config(name, tuple(expanded), full=False)
+        return Config(name, tuple(expanded), _debians(table[name], arch, base))
     path = Path(name).resolve()
     if path.is_file():
-        return Config(str(path), (path,), full=True)
+        return Config(str(path), (), path)
     raise UsageError(
         f"unknown config {name!r}: choose one of {', '.join(table)}, or give the path of a .config"
     )
+
+
+def _debians(entry: Mapping[str, Sequence[str]], arch: Arch, base: str) -> Path | None:
+    """Return the .config of Debian on which an *entry* of the table builds."""
+    kinds = [kind.format(arch=arch.debian) for kind in entry.get("debian", ())]
+    loaded = bases.load(base or bases.default())
+    return next((debian_config.file(loaded, kind, arch.debian) for kind in kinds), None)
 
 
 def options(group: Group, *, tests: bool = False) -> list[str]:
@@ -125,8 +135,8 @@ def _expanded(entry: str, groups: Sequence[Group], arch: Arch) -> list[Path]:
 def configure(make: Make, config: Config, *, check: bool = True) -> Path:
     """Make ``.config`` in the object folder of *make* and return its path.
 
-    Fragments go on top of tinyconfig; a full .config is taken as it is. olddefconfig then settles
-    what is left open. With *check*, every line of a fragment must be found in the result.
+    Fragments go on top of a full .config or tinyconfig. olddefconfig then settles what is left
+    open. With *check*, every line of a fragment must be found in the result.
 
     Raises:
         FlatbootError: lines of the fragments did not take; it names them all, and their options.
@@ -136,12 +146,13 @@ def configure(make: Make, config: Config, *, check: bool = True) -> Path:
     what = f"the configuration {config.name}"
     if config.full:
         make.objects.mkdir(parents=True, exist_ok=True)
-        dotconfig.write_text(_without_lost_certificates(config.files[0], make.tree))
+        dotconfig.write_text(_without_lost_certificates(config.full, make.tree))
     else:
         make.run("tinyconfig", what=what, log=log)
+    if config.files:
         _merge(make, config, what, log)
     make.run("olddefconfig", what=what, log=log)
-    if check and not config.full and (lost := missed(config.files, dotconfig, make.tree)):
+    if check and (lost := missed(config.files, dotconfig, make.tree)):
         lines = [f"  {m.line} ({m.file.name}:{m.number}): {m.reason}" for m in lost]
         raise FlatbootError(
             "\n".join([f"{len(lost)} options of the config {config.name} did not take:", *lines])
