@@ -39,6 +39,15 @@ def test_a_cpu_that_comes_later_has_a_fair_server(guests: Guests, cmdline: str, 
     assert bandwidth(record) == bandwidth(both)
 
 
+@pytest.mark.groups("fixes", "cpu-groups")
+def test_each_cpu_of_a_group_is_sampled_by_a_tracer(guests: Guests) -> None:
+    programs = ("cpus wait", "poke show tasks /sys/kernel/debug/sched/debug")
+    cmdline = "cpuhp.defer=2 ftrace=osnoise"
+    record = guests(asked("flatboot", "1G", programs, cpus=8, cmdline=cmdline, config="debug"))
+    sampled = set(re.findall(r"\bosnoise/(\d)\b", record.files["tasks"]))
+    assert sampled == set("01234567")
+
+
 def test_a_slab_of_one_page_cannot_be_moved(guests: Guests) -> None:
     record = guests(asked("flatboot", "512M", cpus=2, config="debug"))
     assert re.search(r"^.*\bok \d+ page_isolation$", record.log, re.MULTILINE)

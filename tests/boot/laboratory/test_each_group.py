@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from guests import BASE, Guests, asked
 
 from flatboot.common import paths
-from flatboot.kernel import groups, layer, sources
+from flatboot.kernel import callers, groups, layer, sources
 from flatboot.kernel.build import KernelName
 from flatboot.kernel.groups import Group
 
-GROUPS = pytest.mark.parametrize(
-    "group",
-    [
-        pytest.param(group, id=group.name, marks=pytest.mark.groups(group.name))
-        for group in groups.every()
-    ],
+
+def of_each(those: list[Group]) -> pytest.MarkDecorator:
+    """Return a mark with which a test is done for each group of *those*."""
+    marked = [
+        pytest.param(group, id=group.name, marks=pytest.mark.groups(group.name)) for group in those
+    ]
+    return pytest.mark.parametrize("group", marked)
+
+
+GROUPS = of_each(list(groups.every()))
+WITH_CALLERS = of_each(
+    [group for group in groups.every() if (group.folder / "callers.toml").is_file()]
 )
 
 
@@ -27,6 +34,25 @@ def test_a_group_applies(group: Group) -> None:
     taken = groups.chosen(BASE, [group.name])
     tree = sources.resolve(BASE).directory()
     layer.of(tree, taken, BASE)
+
+
+@WITH_CALLERS
+def test_every_caller_has_a_row(group: Group) -> None:
+    """Each has been looked at: by pfn or address, who asks for a struct page; who asks for CPUs."""
+    source = sources.resolve(BASE)
+    known = callers.known(group)
+    made = layer.of(source.directory(), groups.every(), BASE)
+    found = callers.find(source.directory(), made, known)
+    there = {f"{file} {name}" for file, names in found.items() for name in names}
+    listed = Counter(
+        f"{file} {name}"
+        for kind in known.kinds.values()
+        for file, names in kind.callers.items()
+        for name in names
+    )
+    assert sorted(there - listed.keys()) == []
+    assert sorted(listed.keys() - there) == []
+    assert [name for name, count in listed.items() if count > 1] == []
 
 
 def test_all_mutants_apply(tmp_path: Path) -> None:

@@ -151,11 +151,18 @@ def test_a_group_includes_no_header_of_one_that_it_does_not_need(group: groups.G
 #: What single patches of ``fixes`` mend, or wait for less, saves no instructions.
 SAVE_NONE = {
     "acpi-pm-verify-async",
+    "ice-later-cpus",
     "isolation-slab",
     "its-memreserve",
+    "mce-later-cpus",
     "memory-hotplug-undo",
     "mpt3sas-later-cpus",
+    "octeontx2-later-cpus",
+    "perf-ht-later-cpus",
+    "qedi-later-cpus",
     "sched-late-servers",
+    "tracers-later-cpus",
+    "vmxnet3-later-cpus",
 }
 
 
