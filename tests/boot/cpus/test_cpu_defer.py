@@ -128,6 +128,22 @@ def test_a_host_of_confidential_guests_brings_up_all_in_boot(guests: Guests) -> 
     assert_usable(record, 8)
 
 
+@pytest.mark.long
+def test_a_host_of_protected_guests_brings_up_all_in_boot(guests: Guests) -> None:
+    """The hypervisor lets no CPU in that was not up when it took over."""
+    record = guests(
+        many_cpus(
+            "cpuhp.defer=2 kvm-arm.mode=protected",
+            config="protected-kvm",
+            arch="arm64",
+            arguments=("-machine", "virtualization=on"),
+        )
+    )
+    assert "cpu: no CPU is deferred: protected KVM" in record.log
+    assert re.search(r"kvm \[1\]: Protected [nh]VHE mode initialized", record.log)
+    assert_usable(record, 8)
+
+
 def test_maxcpus_counts_those_that_come_later(guests: Guests) -> None:
     record = guests(many_cpus("cpuhp.defer=2 maxcpus=5"))
     assert came_up(record)[:2] == (3, 3)
