@@ -158,6 +158,7 @@ SAVE_NONE = {
     "memory-hotplug-undo",
     "mpt3sas-later-cpus",
     "octeontx2-later-cpus",
+    "osnoise-boot",
     "perf-ht-later-cpus",
     "qedi-later-cpus",
     "sched-late-servers",
