@@ -182,8 +182,7 @@ def request(
     loaded = arches.load(arch)
     source = sources.resolve(base)
     taken = () if flavour == "stock" else groups.parts(source.base(), named)
-    known = source.name if source.name in bases.names() else bases.default()
-    resolved = kconfig.resolve(config, taken, loaded, known)
+    resolved = kconfig.resolve(config, taken, loaded, source.name)
     # make runs in another folder.
     command = str(Path(cc).resolve()) if "/" in cc else cc
     return Request(source, flavour, taken, resolved, loaded, command)

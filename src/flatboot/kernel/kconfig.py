@@ -84,7 +84,7 @@ def resolve(name: str, groups: Sequence[Group], arch: Arch, base: str = "") -> C
         name: of a config in the table, or the path of a full .config.
         groups: the groups that the kernel has; none for the stock flavour.
         arch: the architecture.
-        base: the one of the table whose configs of Debian are taken; "" for the default.
+        base: whose configs of Debian are taken; the default's if it is none of the table.
 
     Raises:
         UsageError: there is no such config or file.
@@ -109,9 +109,10 @@ def resolve(name: str, groups: Sequence[Group], arch: Arch, base: str = "") -> C
 
 def _debians(entry: Mapping[str, Sequence[str]], arch: Arch, base: str) -> Path | None:
     """Return the .config of Debian on which an *entry* of the table builds."""
-    kinds = [kind.format(arch=arch.debian) for kind in entry.get("debian", ())]
-    loaded = bases.load(base or bases.default())
-    return next((debian_config.file(loaded, kind, arch.debian) for kind in kinds), None)
+    if not (kinds := entry.get("debian")):
+        return None
+    loaded = bases.load(base if base in bases.names() else bases.default())
+    return debian_config.file(loaded, kinds[0].format(arch=arch.debian), arch.debian)
 
 
 def options(group: Group, *, tests: bool = False) -> list[str]:
