@@ -26,6 +26,10 @@ vmlinux: $(objects)
 	@cat $(objects) > $(O)/vmlinux; echo map > $(O)/System.map
 bzImage: vmlinux
 	@mkdir -p $(O)/arch/x86/boot; cp $(O)/vmlinux $(O)/arch/x86/boot/bzImage
+bindeb-pkg: vmlinux
+	@cp $(O)/vmlinux $(O)/../linux-image-7.3.4$(LOCALVERSION)_$(KDEB_PKGVERSION)_amd64.deb
+	@touch $(O)/../linux-image-7.3.4$(LOCALVERSION)-dbg_$(KDEB_PKGVERSION)_amd64.deb
+	@touch $(O)/../linux-upstream_$(KDEB_PKGVERSION)_amd64.changes
 """
 
 MERGE_CONFIG = """#!/bin/sh

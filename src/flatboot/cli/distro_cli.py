@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -10,36 +11,100 @@ import typer
 
 from flatboot.common import disk as disks
 from flatboot.common import host, paths, progress, screen, units
-from flatboot.common.errors import FlatbootError
-from flatboot.distro import disk, distro_boot
-from flatboot.guest.machine import machine
+from flatboot.common.errors import FlatbootError, UsageError
+from flatboot.distro import disk, distro_boot, distro_kernel
+from flatboot.distro.distro_kernel import DistroKernel
+from flatboot.guest.machine import Machine, machine
 from flatboot.show import distro_tables
 
 #: What firmware, initramfs and user space take besides.
 _GUEST_BYTES = 1 << 30
+#: With this a kernel does not touch the memory map of memory that nobody uses.
+_LAZY = "deferred_init=lazy"
 
 
 @disks.full_is_an_error()
 def distro(
     memory: Annotated[str, typer.Option(help="Sizes of the memory.", metavar="A,B")] = "2G,16G",
-    cpus: Annotated[int, typer.Option(help="Number of CPUs.")] = 1,
+    cpus: Annotated[str, typer.Option(help="Numbers of CPUs.", metavar="A,B")] = "1",
+    kernels: Annotated[
+        str,
+        typer.Option(
+            help="; ".join(f"{name}: {what}" for name, what in distro_kernel.KERNELS.items()),
+            metavar="A,B",
+        ),
+    ] = "stock,flatboot",
+    profile: Annotated[
+        str, typer.Option(help="Whose boot parameters the kernel flatboot gets.")
+    ] = "vm",
 ) -> None:
-    """Boot Debian 13 by UEFI with its own kernel, and say where the way to the login went."""
-    machines = [machine("x86_64", size, cpus) for size in memory.split(",")]
-    largest = max(wanted.memory_bytes for wanted in machines)
-    needed, free = host.boot_memory(largest) + _GUEST_BYTES, host.available_memory()
-    if needed > free:
-        raise FlatbootError(
-            f"a guest of {units.binary_size(largest)} takes {units.decimal_size(needed)} of this"
-            f" machine's memory and {units.decimal_size(free)} are free: give less with --memory"
-        )
-    with tempfile.TemporaryDirectory(prefix="flatboot-distro-", dir=paths.cache()) as folder:
-        made = disk.make(Path(folder))
-        with progress.step("boots", total=len(machines)) as step:
-            told = []
-            for number, wanted in enumerate(machines):
-                step.update(number, wanted.title)
-                told.append(distro_boot.boot(made, wanted))
+    """Boot Debian 13 by UEFI, and say where the way to the login went."""
+    machines = [
+        machine("x86_64", size, _number(number))
+        for number in cpus.split(",")
+        for size in memory.split(",")
+    ]
+    wanted = [distro_kernel.kernel(name, profile) for name in kernels.split(",")]
+    plan = [(kernel, list(_that_fit(kernel, machines))) for kernel in wanted]
+    _announce(wanted)
+    told: list[distro_tables.Boot] = []
+    with progress.step("boots", total=sum(len(fitting) for _, fitting in plan)) as step:
+        for kernel, fitting in plan:
+            told += _boots(kernel, fitting, step, len(told))
     console = screen.console()
-    for table in distro_tables.tables(machines, told):
+    for table in distro_tables.tables(told):
         console.print(table)
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise UsageError(f"{text!r} is no number of CPUs: give such as --cpus 4,64") from error
+
+
+def _that_fit(kernel: DistroKernel, machines: Sequence[Machine]) -> Iterator[Machine]:
+    """Yield those of *machines* that this host carries with *kernel*, warning of the others.
+
+    Raises:
+        FlatbootError: there are none.
+    """
+    free = host.available_memory()
+    fitting = 0
+    for wanted in machines:
+        touched = 0 if _LAZY in kernel.parameters else wanted.memory_bytes
+        needed = host.boot_memory(touched) + _GUEST_BYTES
+        if needed <= free:
+            fitting += 1
+            yield wanted
+            continue
+        text = (
+            f"{kernel.name} in a guest of {units.binary_size(wanted.memory_bytes)} takes"
+            f" {units.decimal_size(needed)} of this machine's memory and"
+            f" {units.decimal_size(free)} are free"
+        )
+        if not fitting and wanted is machines[-1]:
+            raise FlatbootError(f"{text}: give less with --memory")
+        progress.warn(f"{text}: it is left out")
+
+
+def _announce(kernels: Sequence[DistroKernel]) -> None:
+    """Say what takes long before anything boots."""
+    if count := sum(kernel.to_build for kernel in kernels):
+        print(
+            f"flatboot: {units.many(count, 'kernel')} of Debian's config to build first, half an"
+            " hour each on two cores",
+            flush=True,
+        )
+
+
+def _boots(
+    kernel: DistroKernel, machines: Sequence[Machine], step: progress.Step, done: int
+) -> Iterator[distro_tables.Boot]:
+    """Yield what each boot of *kernel* tells; *done* boots of *step* went before."""
+    package = kernel.package()
+    with tempfile.TemporaryDirectory(prefix="flatboot-distro-", dir=paths.cache()) as folder:
+        made = disk.make(Path(folder), package, kernel.parameters)
+        for number, wanted in enumerate(machines, done):
+            step.update(number, f"{kernel.name}, {wanted.title}")
+            yield kernel.name, wanted, distro_boot.boot(made, wanted, kernel.name)

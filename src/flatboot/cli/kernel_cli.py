@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +10,7 @@ import typer
 from rich.table import Table
 
 from flatboot.cli import kernel_check_cli
-from flatboot.common import disk, screen
+from flatboot.common import atomic, disk, screen
 from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.kernel import bases, build, groups, kconfig, packages, series, sources
 
@@ -107,8 +108,12 @@ def build_(
     if not deb:
         print(build.kernel(name, flavour, config, arch, cc=cc, named=named).directory)
         return
-    for package in packages.deb(name, flavour, config, arch, output, cc=cc, named=named):
-        print(package)
+    made = packages.deb(name, flavour, config, arch, cc=cc, named=named)
+    with disk.full_is_an_error():
+        for package in sorted(made.iterdir()):
+            with atomic.new_file(output / package.name) as new:
+                shutil.copy2(package, new)
+            print(output / package.name)
 
 
 @app.command("path")

@@ -28,7 +28,7 @@ _ROOT = {
 _LOADER = {
     "loader/loader.conf": "timeout 0\ndefault debian.conf\n",
     "loader/entries/debian.conf": (
-        f"title Debian\nlinux /vmlinuz\ninitrd /initrd.img\noptions {_CMDLINE}\n"
+        f"title Debian\nlinux /vmlinuz\ninitrd /initrd.img\noptions {_CMDLINE} {{parameters}}\n"
     ),
 }
 _SIZE = "1G"
@@ -50,8 +50,13 @@ class Disks:
     loader: Path
 
 
-def make(folder: Path) -> Disks:
+def make(folder: Path, kernel: Path | None, parameters: str) -> Disks:
     """Make the disks of a guest in *folder*, which needs 2 GB.
+
+    Args:
+        folder: a new or empty folder.
+        kernel: the kernel's package; None for the kernel that Debian comes with.
+        parameters: what the kernel's command line has besides.
 
     Raises:
         FlatbootError: there is no user space, a tool fails, or this is not root, who alone can
@@ -60,13 +65,13 @@ def make(folder: Path) -> Disks:
     if os.geteuid() != 0:
         raise FlatbootError("a guest's disks keep the owners of its files: run this as root")
     mark = cprogram.compiled("distro/mark", "gcc", _MARK_FLAGS, _FILES / "mark.c")
-    archive = user_space.archive()
+    archive = user_space.archive(kernel)
     root, loader, image = folder / "root", folder / "loader", folder / "root.img"
     with progress.step("making the guest's disks"):
         root.mkdir()
         _run("tar", "--extract", f"--file={archive}", f"--directory={root}", "--exclude=./dev/*")
         _fill(root, mark)
-        _fill_loader(loader, root, mark)
+        _fill_loader(loader, root, mark, parameters)
         _run("mke2fs", "-q", "-t", "ext4", "-d", root, image, _SIZE)
         shutil.rmtree(root)
     return Disks(image, loader)
@@ -89,9 +94,9 @@ def _fill(root: Path, mark: Path) -> None:
     processes.run([*pip, *_PYTHON], what="installing analyze in the guest")
 
 
-def _fill_loader(loader: Path, root: Path, mark: Path) -> None:
+def _fill_loader(loader: Path, root: Path, mark: Path, parameters: str) -> None:
     """Put systemd-boot, and the kernel and initramfs of *root*, on the loader's disk."""
-    _write(loader, _LOADER)
+    _write(loader, {name: text.format(parameters=parameters) for name, text in _LOADER.items()})
     (loader / "EFI/BOOT").mkdir(parents=True)
     program = root / "usr/lib/systemd/boot/efi/systemd-bootx64.efi"
     shutil.copy2(program, loader / "EFI/BOOT/BOOTX64.EFI")

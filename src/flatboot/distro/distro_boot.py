@@ -59,8 +59,10 @@ class Told:
         return {stage["name"]: stage["length"] for stage in told}
 
 
-def boot(disks: Disks, machine: Machine) -> Told:
+def boot(disks: Disks, machine: Machine, kernel: str) -> Told:
     """Boot *disks*, which stay as they are, on *machine*, from the reset to the login.
+
+    *kernel* is what people call the kernel on them.
 
     Raises:
         FlatbootError: there is no UEFI firmware, or the guest did not come to its end.
@@ -79,7 +81,7 @@ def boot(disks: Disks, machine: Machine) -> Told:
         command += ["-drive", f"file=fat:{disks.loader},format=raw,if=virtio,readonly=on"]
         command += ["-drive", f"file={disks.root},format=raw,if=virtio,snapshot=on"]
         command += ["-serial", f"file:{console}", "-serial", f"file:{told}"]
-        with progress.step(f"booting Debian: {machine.title}"):
+        with progress.step(f"booting Debian, {kernel}: {machine.title}"):
             processes.run(command, what=f"the guest of {machine.title}")
         try:
             return read(told.read_text(errors="replace"))

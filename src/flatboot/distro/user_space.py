@@ -1,8 +1,12 @@
-"""Debian's user space, from the machine's own mirror into the cache."""
+"""Debian's user space with a kernel, from the machine's own mirror into the cache."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import shutil
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from flatboot.common import atomic, locks, paths, processes, progress
@@ -11,23 +15,51 @@ from flatboot.kernel import fetch
 SUITE = "trixie"
 PACKAGES = (
     *("systemd-sysv", "udev", "dbus", "kmod", "procps", "login", "util-linux"),
-    *("initramfs-tools", "zstd", "linux-image-cloud-amd64", "systemd-boot-efi", "python3"),
+    *("initramfs-tools", "zstd", "systemd-boot-efi", "python3"),
 )
+#: Debian's own kernel for virtual machines.
+_DEBIANS = "linux-image-cloud-amd64"
 
 
-def archive() -> Path:
-    """Return Debian 13 with its kernel for virtual machines as a tar archive, made at most once.
+def archive(kernel: Path | None) -> Path:
+    """Return Debian 13 with a kernel as a tar archive, made at most once.
+
+    Args:
+        kernel: the kernel's package, which apt installs; None for that of Debian.
 
     Raises:
         FlatbootError: there is no mirror, or what makes it fails.
     """
-    digest = hashlib.sha256(" ".join((SUITE, *PACKAGES)).encode()).hexdigest()
-    final = paths.cache() / "distro" / f"{SUITE}-{digest[:16]}.tar"
+    name = kernel.name.partition("_")[0] if kernel else _DEBIANS
+    packages = (*PACKAGES, name)
+    parts = (SUITE, *packages, fetch.sha256(kernel) if kernel else "")
+    digest = hashlib.sha256(" ".join(parts).encode()).hexdigest()
+    final = paths.cache() / "distro" / f"{SUITE}-{name}_{digest[:16]}.tar"
     with locks.exclusive(final.parent / f".{SUITE}.lock", f"Debian's {SUITE}"):
         if not final.is_file():
             mirror = fetch.mirror(fetch.APT_DIR)
-            what = f"making {SUITE} of {mirror}"
-            options = ("--variant=minbase", "--format=tar", f"--include={','.join(PACKAGES)}")
-            with atomic.new_file(final) as new, progress.step(what):
-                processes.run(["mmdebstrap", *options, SUITE, new, mirror], what=what)
+            what = f"making {SUITE} of {mirror} with {name}"
+            options = ("--variant=minbase", "--format=tar", f"--include={','.join(packages)}")
+            for outdated in final.parent.glob(f"{SUITE}-{name}_*.tar"):
+                outdated.unlink()
+            with atomic.new_file(final) as new, progress.step(what), _sources(kernel) as more:
+                processes.run(["mmdebstrap", *options, SUITE, new, mirror, *more], what=what)
     return final
+
+
+@contextlib.contextmanager
+def _sources(kernel: Path | None) -> Iterator[list[str]]:
+    """Yield what apt needs beside the mirror: an archive of the *kernel* alone, if there is one."""
+    if kernel is None:
+        yield []
+        return
+    with tempfile.TemporaryDirectory(prefix="flatboot-archive-") as name:
+        folder = Path(name)
+        # apt reads it as a user of its own.
+        folder.chmod(0o755)
+        shutil.copy2(kernel, folder)
+        fields = processes.run(["dpkg-deb", "--field", kernel], what=f"reading {kernel}")
+        own = f"Filename: ./{kernel.name}\nSize: {kernel.stat().st_size}\n"
+        own += f"SHA256: {fetch.sha256(kernel)}\n"
+        (folder / "Packages").write_text(f"{fields.rstrip()}\n{own}")
+        yield [f"deb [trusted=yes] copy:{folder} ./"]

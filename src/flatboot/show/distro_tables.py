@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 
 from rich.table import Table
 
@@ -10,6 +12,8 @@ from flatboot.common import units
 from flatboot.distro.distro_boot import Told
 from flatboot.guest.machine import Machine
 
+#: The kernel's name, the machine, and what the guest told.
+Boot = tuple[str, Machine, Told]
 #: Columns, and the parts that analyze tells of which each is the sum.
 _PARTS = {
     "firmware": ("before", "firmware"),
@@ -20,36 +24,42 @@ _PARTS = {
 }
 
 
-def tables(machines: Sequence[Machine], told: Sequence[Told]) -> Iterator[Table]:
+def tables(boots: Sequence[Boot]) -> Iterator[Table]:
     """Yield the parts of each boot, and what the guest saw of its machine."""
-    yield _way(machines, told)
+    yield _way(boots)
     table = Table(title="What the guest sees", title_justify="left")
-    for heading in ("memory", "as free shows it", "CPUs", "units that failed"):
-        table.add_column(heading, justify="left" if heading.startswith("units") else "right")
-    for machine, boot in zip(machines, told, strict=True):
+    table.add_column("kernel")
+    for heading in ("memory", "as free shows it", "CPUs", "as lscpu shows them"):
+        table.add_column(heading, justify="right")
+    table.add_column("units that failed")
+    for name, machine, told in boots:
         size = units.binary_size(machine.memory_bytes)
-        seen = units.binary_size(boot.memory_bytes)
-        table.add_row(size, seen, str(boot.cpus), ", ".join(boot.failed) or "none")
+        seen = units.binary_size(told.memory_bytes)
+        failed = ", ".join(told.failed) or "none"
+        table.add_row(name, size, seen, str(machine.cpus), str(told.cpus), failed)
     yield table
 
 
-def _way(machines: Sequence[Machine], told: Sequence[Told]) -> Table:
+def _way(boots: Sequence[Boot]) -> Table:
     table = Table(title="Debian 13, from the reset to the login", title_justify="left")
     table.caption = (
         "in seconds of the guest: an instruction is a nanosecond, waits are as long as here;"
-        " user space: until systemd is done"
+        " user space: until systemd is done; ratio: of the login, to that kernel's first row"
     )
     table.caption_justify = "left"
-    for heading in ("memory", *_PARTS, "login"):
+    table.add_column("kernel")
+    for heading in ("memory", "CPUs", *_PARTS, "login", "ratio"):
         table.add_column(heading, justify="right")
-    for machine, boot in zip(machines, told, strict=True):
-        parts = boot.parts()
-        sums = [sum(parts.get(name, 0) for name in names) for names in _PARTS.values()]
-        cells = (f"{length / 1e9:.3f}" for length in (*sums, boot.counters["LOGIN"]))
-        table.add_row(units.binary_size(machine.memory_bytes), *cells)
-    if len(told) > 1:
-        first, last = (boot.counters["LOGIN"] for boot in (told[0], told[-1]))
-        blank = [""] * len(_PARTS)
+    for _, of_kernel in groupby(boots, itemgetter(0)):
         table.add_section()
-        table.add_row("ratio", *blank, f"{last / first:.3f}")
+        first = 0
+        for name, machine, told in of_kernel:
+            parts = told.parts()
+            sums = [sum(parts.get(part, 0) for part in names) for names in _PARTS.values()]
+            login = told.counters["LOGIN"]
+            cells = (f"{length / 1e9:.2f}" for length in (*sums, login))
+            size = units.binary_size(machine.memory_bytes)
+            ratio = f"{login / first:.3f}" if first else ""
+            table.add_row("" if first else name, size, str(machine.cpus), *cells, ratio)
+            first = first or login
     return table

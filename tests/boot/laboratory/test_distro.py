@@ -18,7 +18,8 @@ NEAR = 0.02
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
-    return distro_boot.boot(disk.make(tmp_path_factory.mktemp("disks")), machine("x86_64", "2G"))
+    disks = disk.make(tmp_path_factory.mktemp("disks"), None, "")
+    return distro_boot.boot(disks, machine("x86_64", "2G"), "debian")
 
 
 def assert_near(told: Told, parts: dict[str, int], unpacking: int = 0) -> None:

@@ -2,20 +2,102 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from flatboot.cli import distro_cli
 from flatboot.common import host
 from flatboot.common.errors import FlatbootError, UsageError
+from flatboot.distro import disk, distro_boot
+from flatboot.distro.disk import Disks
+from flatboot.distro.distro_kernel import DistroKernel
+from flatboot.guest.machine import Machine
+from flatboot.show import distro_tables
 
 
-def test_a_guest_that_this_machine_cannot_carry(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def boots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, str]]:
+    """Boot nothing; return kernel, machine and parameters of what would have been booted."""
+    made: list[tuple[str, str, str]] = []
+    parameters = []
+
+    def disks(folder: Path, kernel: Path | None, text: str) -> Disks:
+        parameters.append(text)
+        return Disks(folder, folder)
+
+    def boot(disks: Disks, machine: Machine, kernel: str) -> None:
+        made.append((kernel, machine.title, parameters[-1]))
+
+    def tables(told: list[object]) -> Iterator[None]:
+        assert len(told) == len(made)
+        yield from ()
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "flatboot").mkdir()
+    monkeypatch.setattr(disk, "make", disks)
+    monkeypatch.setattr(distro_boot, "boot", boot)
+    monkeypatch.setattr(distro_tables, "tables", tables)
+    monkeypatch.setattr(DistroKernel, "package", lambda self: None)
+    monkeypatch.setattr(DistroKernel, "to_build", property(lambda self: self.name != "debian"))
     monkeypatch.setattr(host, "available_memory", lambda: 4 << 30)
-    with pytest.raises(FlatbootError, match=r"a guest of 1 TiB takes .* GB .* --memory"):
-        distro_cli.distro("2G,1T")
+    return made
 
 
-@pytest.mark.parametrize("memory", ["", "2G,", "much"])
-def test_a_size_that_is_none(memory: str) -> None:
-    with pytest.raises(UsageError, match="memory size"):
-        distro_cli.distro(memory)
+def test_both_kernels_on_every_machine(
+    boots: list[tuple[str, str, str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    distro_cli.distro("2G,16G", "1,4")
+    assert "2 kernels of Debian's config to build first" in capsys.readouterr().out
+    assert [(kernel, title) for kernel, title, _ in boots] == [
+        (kernel, f"x86_64, {size}, {cpus}")
+        for kernel in ("stock", "flatboot")
+        for cpus in ("1 CPU", "4 CPUs")
+        for size in ("2 GiB", "16 GiB")
+    ]
+    assert [text for kernel, _, text in boots if kernel == "stock"] == [""] * 4
+    assert all("deferred_init=lazy" in text for kernel, _, text in boots if kernel == "flatboot")
+
+
+def test_stock_is_left_out_where_this_machine_cannot_carry_it(
+    boots: list[tuple[str, str, str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    distro_cli.distro("2G,1T")
+    assert [(kernel, title) for kernel, title, _ in boots] == [
+        ("stock", "x86_64, 2 GiB, 1 CPU"),
+        ("flatboot", "x86_64, 2 GiB, 1 CPU"),
+        ("flatboot", "x86_64, 1 TiB, 1 CPU"),
+    ]
+    assert "left out" in capsys.readouterr().err
+
+
+def test_another_profile(boots: list[tuple[str, str, str]]) -> None:
+    distro_cli.distro("2G", kernels="flatboot,debian", profile="server")
+    assert [(kernel, text) for kernel, _, text in boots] == [
+        ("flatboot", "deferred_init=background"),
+        ("debian", ""),
+    ]
+
+
+def test_a_guest_that_this_machine_cannot_carry(boots: list[tuple[str, str, str]]) -> None:
+    with pytest.raises(FlatbootError, match=r"1 TiB takes .* GB .* --memory"):
+        distro_cli.distro("1T")
+    assert boots == []
+
+
+@pytest.mark.parametrize(
+    ("memory", "cpus", "kernels", "profile", "said"),
+    [
+        ("", "1", "stock", "vm", "memory size"),
+        ("2G,", "1", "stock", "vm", "memory size"),
+        ("much", "1", "stock", "vm", "memory size"),
+        ("2G", "some", "stock", "vm", "'some' is no number of CPUs"),
+        ("2G", "0", "stock", "vm", "CPU"),
+        ("2G", "1", "stock,", "vm", "no kernel ''"),
+        ("2G", "1", "flatboot", "none", "no profile 'none'"),
+    ],
+)
+def test_what_is_refused(memory: str, cpus: str, kernels: str, profile: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        distro_cli.distro(memory, cpus, kernels, profile)

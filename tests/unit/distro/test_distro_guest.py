@@ -63,30 +63,32 @@ def test_a_guest_that_ends_too_early(missing: str) -> None:
 
 
 def test_the_parts_of_the_way_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    told = [distro_boot.read(TOLD), distro_boot.read(TOLD.replace("=17", "=34"))]
-    for table in distro_tables.tables([machine(memory="2G"), machine(memory="1T")], told):
+    small, large = distro_boot.read(TOLD), distro_boot.read(TOLD.replace("=17", "=34"))
+    two, one = machine(memory="2G", cpus=4), machine(memory="1T", cpus=64)
+    boots = [("stock", two, small), ("stock", one, large), ("flatboot", two, small)]
+    for table in distro_tables.tables(boots):
         screen.console().print(table)
     lines = capsys.readouterr().out.splitlines()
     assert all(len(line) <= 80 for line in lines)
-    row = next(line for line in lines if "34.000" in line)
-    assert [cell.strip() for cell in row.strip("│ ").split("│")][1:] == [
-        *("2.000", "1.000", "4.000", "4.000", "5.000", "34.000")
-    ]
-    assert any("ratio" in line and "2.000" in line for line in lines)
-    assert any("broken.service" in line for line in lines)
+    rows = [[cell.strip() for cell in line.strip("│ ").split("│")] for line in lines]
+    parts = ["2.00", "1.00", "4.00", "4.00", "5.00"]
+    assert ["stock", "2 GiB", "4", *parts, "17.00"] in rows
+    assert ["1 TiB", "64", *parts, "34.00", "2.000"] in rows
+    assert ["flatboot", "2 GiB", "4", *parts, "17.00"] in rows
+    assert sum("broken.service" in line for line in lines) == 3
 
 
 def test_disks_need_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(FlatbootError, match="root"):
-        disk.make(tmp_path / "disks")
+        disk.make(tmp_path / "disks", None, "")
     assert not (tmp_path / "disks").exists()
 
 
 def test_without_firmware_nothing_boots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(distro_boot, "FIRMWARE", tmp_path / "none")
     with pytest.raises(FlatbootError, match="install ovmf"):
-        distro_boot.boot(Disks(tmp_path, tmp_path), machine())
+        distro_boot.boot(Disks(tmp_path, tmp_path), machine(), "stock")
 
 
 @pytest.fixture
@@ -108,33 +110,79 @@ def qemu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_boot_leaves_nothing_behind(qemu: Path, tmp_path: Path) -> None:
     qemu.with_name("qemu-system-x86_64.told").write_text(TOLD)
-    assert distro_boot.boot(Disks(tmp_path, tmp_path), machine()) == distro_boot.read(TOLD)
+    assert distro_boot.boot(Disks(tmp_path, tmp_path), machine(), "stock") == distro_boot.read(TOLD)
     assert list((tmp_path / "flatboot").iterdir()) == []
 
 
 def test_a_guest_s_last_words_are_shown(qemu: Path, tmp_path: Path) -> None:
     qemu.with_name("qemu-system-x86_64.told").write_text("")
     with pytest.raises(FlatbootError, match="it hangs"):
-        distro_boot.boot(Disks(tmp_path, tmp_path), machine())
+        distro_boot.boot(Disks(tmp_path, tmp_path), machine(), "stock")
 
 
-def test_user_space_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[list[str]] = []
+@pytest.fixture
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Take the place of mmdebstrap; return how it is called, and what the archive beside holds."""
+    calls: list[list[str]] = []
+    run = processes.run
 
-    def run(command: list[str], *, what: str) -> str:
-        asked.append([str(word) for word in command])
-        Path(command[-2]).write_text("archive")
+    def instead(command: list[str | Path], *, what: str) -> str:
+        if command[0] != "mmdebstrap":
+            return run(command, what=what)
+        words = [str(word) for word in command]
+        calls.append(words)
+        Path(words[words.index(user_space.SUITE) + 1]).write_text("archive")
+        for word in words:
+            if word.startswith("deb "):
+                folder = Path(word.split("copy:")[1].split()[0])
+                assert folder.stat().st_mode & 0o777 == 0o755
+                calls.append(sorted(path.name for path in folder.iterdir()))
+                calls.append([(folder / "Packages").read_text()])
         return ""
 
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(processes, "run", run)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(processes, "run", instead)
     monkeypatch.setattr(fetch, "mirror", lambda folder: "http://mirror.example/debian")
-    assert user_space.archive().read_text() == "archive"
-    assert user_space.archive() == user_space.archive()
+    return calls
+
+
+def test_user_space_is_made_once(asked: list[list[str]]) -> None:
+    assert user_space.archive(None).read_text() == "archive"
+    assert user_space.archive(None) == user_space.archive(None)
     [command] = asked
     assert command[0] == "mmdebstrap"
     assert command[-1] == "http://mirror.example/debian"
     assert "linux-image-cloud-amd64" in command[3]
+
+
+def package(folder: Path, name: str, words: str) -> Path:
+    """Return a Debian package *name* with *words* in its description."""
+    control = folder / name / "DEBIAN/control"
+    control.parent.mkdir(parents=True)
+    control.write_text(
+        f"Package: {name}\nVersion: 7.3.4-1\nArchitecture: all\nMaintainer: A <a@b>\n"
+        f"Description: {words}\n"
+    )
+    made = folder / f"{name}_7.3.4-1_all.deb"
+    subprocess.run(["dpkg-deb", "--build", control.parent.parent, made], check=True)
+    return made
+
+
+def test_apt_installs_a_kernel_of_ours_from_an_archive(
+    asked: list[list[str]], tmp_path: Path
+) -> None:
+    stock = package(tmp_path / "a", "linux-image-7.3.4", "stock")
+    ours = package(tmp_path / "b", "linux-image-7.3.4-flatboot", "ours")
+    newer = package(tmp_path / "c", "linux-image-7.3.4", "newer")
+    made = [user_space.archive(deb) for deb in (stock, ours)]
+    command, files, [packages] = asked[:3]
+    assert files == ["Packages", stock.name]
+    assert command[3].endswith(",linux-image-7.3.4")
+    assert command[-2] == "http://mirror.example/debian"
+    assert "Package: linux-image-7.3.4\n" in packages
+    assert packages.endswith(f"SHA256: {fetch.sha256(stock)}\n")
+    again = user_space.archive(newer)
+    assert [path.is_file() for path in (*made, again)] == [False, True, True]
 
 
 def test_the_counter_is_kept_for_who_asks(tmp_path: Path) -> None:

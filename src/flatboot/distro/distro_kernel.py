@@ -1,0 +1,56 @@
+"""The kernels that a guest of a distribution can run, as packages that its user installs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from flatboot.common.errors import UsageError
+from flatboot.kernel import bases, packages, parameters
+
+#: What each is.
+KERNELS = {
+    "debian": "the one that Debian 13 comes with",
+    "stock": "the base untouched, with Debian's config",
+    "flatboot": "the base with overlay and hooks, with Debian's config",
+}
+_CONFIG = "debian-cloud"
+
+
+@dataclass(frozen=True)
+class DistroKernel:
+    """A kernel for a guest.
+
+    Attributes:
+        name: of `KERNELS`.
+        parameters: what its command line has besides.
+    """
+
+    name: str
+    parameters: str
+
+    @property
+    def to_build(self) -> bool:
+        """Whether its packages have to be built first."""
+        return self.name != "debian" and not packages.is_built(bases.default(), self.name, _CONFIG)
+
+    def package(self) -> Path | None:
+        """Return its package, building it first if need be; None for Debian's own.
+
+        Raises:
+            FlatbootError: as `packages.deb`.
+        """
+        if self.name == "debian":
+            return None
+        return packages.image(packages.deb(bases.default(), self.name, _CONFIG))
+
+
+def kernel(name: str, profile: str) -> DistroKernel:
+    """Return the kernel *name*; flatboot's has the boot parameters of *profile*.
+
+    Raises:
+        UsageError: there is no such kernel or profile.
+    """
+    if name not in KERNELS:
+        raise UsageError(f"there is no kernel {name!r}: choose of {', '.join(KERNELS)}")
+    return DistroKernel(name, parameters.profile(profile).line if name == "flatboot" else "")
