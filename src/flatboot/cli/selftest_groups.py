@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.table import Table
 
 from flatboot.common import rows
-from flatboot.kernel import groups
+from flatboot.kernel import bases, groups, layer
 
 _OUTCOMES = Path("bench") / "group-tests.json"
 
@@ -23,25 +23,33 @@ class GroupOutcome:
         skipped: how many were skipped.
         commit: the last one that changed what the kernels are made of, with a + if there are
             changes since.
+        digest: of the patches and files of the group, and of those that it needs.
     """
 
     passed: int
     failed: int
     skipped: int
     commit: str
+    digest: str
 
 
 def keep(root: Path, group: str, counts: dict[str, float]) -> None:
     """Keep in the checkout *root* what a run of the tests of *group* came to."""
     passed, failed, skipped = (int(counts[name]) for name in ("passed", "failed", "skipped"))
     # Read anew: another run may try another group.
-    kept = {**outcomes(root), group: GroupOutcome(passed, failed, skipped, groups.commit(root))}
-    rows.write(root / _OUTCOMES, kept)
+    outcome = GroupOutcome(passed, failed, skipped, groups.commit(root), digest(group))
+    rows.write(root / _OUTCOMES, {**outcomes(root), group: outcome})
 
 
 def outcomes(root: Path) -> dict[str, GroupOutcome]:
     """Return what the checkout *root* keeps of earlier runs, by group."""
     return rows.read(root / _OUTCOMES, dict[str, GroupOutcome])
+
+
+def digest(group: str) -> str:
+    """Return a hash of the patches and files of *group* and of those that it needs."""
+    base = bases.default()
+    return layer.inputs_digest(groups.chosen(base, [group]), base)[:16]
 
 
 def table(kept: dict[str, GroupOutcome]) -> Table:
@@ -51,10 +59,12 @@ def table(kept: dict[str, GroupOutcome]) -> Table:
     for heading in ("passed", "failed", "skipped"):
         made.add_column(heading, justify="right")
     made.add_column("at")
+    made.add_column("changed since")
     for name in groups.names():
         if outcome := kept.get(name):
             numbers = (outcome.passed, outcome.failed, outcome.skipped)
-            made.add_row(name, *(f"{number:,}" for number in numbers), outcome.commit)
+            changed = "no" if outcome.digest == digest(name) else "yes"
+            made.add_row(name, *(f"{number:,}" for number in numbers), outcome.commit, changed)
         else:
-            made.add_row(name, "not run", "", "", "")
+            made.add_row(name, "not run", "", "", "", "")
     return made

@@ -114,6 +114,22 @@ def test_what_became_of_a_group_is_kept_by_its_name(checkout: Path) -> None:
     assert kept["first"].commit == groups.commit(checkout)
 
 
+def test_a_group_that_changed_since_its_tests_is_told(checkout: Path) -> None:
+    for name in ("first", "second"):
+        selftest_groups.keep(checkout, name, {"passed": 2, "failed": 0, "skipped": 0})
+
+    def changed() -> list[str]:
+        return list(selftest_groups.table(selftest_groups.outcomes(checkout)).columns[5].cells)
+
+    assert changed() == ["no", "no"]
+    overlay = checkout / "kernel/second/overlay/mm/later.c"
+    overlay.parent.mkdir(parents=True, exist_ok=True)
+    overlay.write_text("later\n")
+    assert changed() == ["no", "yes"]
+    (checkout / "bench/group-tests.json").unlink()
+    assert changed() == ["", ""]
+
+
 @pytest.mark.parametrize("group", [None, "second"])
 def test_nothing_is_kept_of_a_part_of_the_tests(checkout: Path, group: str | None) -> None:
     options = "def pytest_addoption(parser): parser.addoption('--group')"
