@@ -99,14 +99,14 @@ class Ended:
             one; "" if QEMU ended itself.
         errors: what QEMU said then.
         timed_out: whether the time limit ended it.
-        peak_bytes: the most host memory that QEMU held.
+        held: the host memory that QEMU held.
     """
 
     console: str
     reason: str
     errors: str
     timed_out: bool
-    peak_bytes: int
+    held: qemu.Held
 
 
 @dataclass(frozen=True)
@@ -230,8 +230,8 @@ async def _stopped(marking: _Marking) -> Marked:
     return Marked(marking.follower.hits, init)
 
 
-async def _outcome(guest: Guest, running: qemu.Qemu) -> tuple[str, bool, int]:
-    """Wait for the guest's end; return the reason, whether time ran out, and the peak of memory."""
+async def _outcome(guest: Guest, running: qemu.Qemu) -> tuple[str, bool, qemu.Held]:
+    """Wait for the guest's end; return the reason, whether time ran out, and the memory held."""
     reason, timed_out = "", False
     ended = asyncio.ensure_future(running.ended())
     panicked = asyncio.ensure_future(_panicked(running))
@@ -244,17 +244,17 @@ async def _outcome(guest: Guest, running: qemu.Qemu) -> tuple[str, bool, int]:
     finally:
         ended.cancel()
         panicked.cancel()
-    return reason, timed_out, running.peak_bytes()
+    return reason, timed_out, running.held(guest.spec.machine)
 
 
-def _ended(gone: qemu.Qemu, reason: str, timed_out: bool, peak_bytes: int) -> Ended:
+def _ended(gone: qemu.Qemu, reason: str, timed_out: bool, held: qemu.Held) -> Ended:
     """Return how a run ended, whose output is all in, as QEMU is gone."""
     return Ended(
         console=gone.console.decode(errors="replace"),
         reason=reason,
         errors=gone.errors.decode(errors="replace"),
         timed_out=timed_out,
-        peak_bytes=peak_bytes,
+        held=held,
     )
 
 

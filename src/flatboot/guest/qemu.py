@@ -25,6 +25,8 @@ from flatboot.guest.machine import Machine
 MINIMUM = (7, 0)
 _START_S = 60.0
 _QUIT_S = 30.0
+#: Of smaps: the size of a mapping, and what of it is there, in kB.
+_MAPPING = re.compile(r"^Size:\s*(\d+) kB\n(?:.*PageSize.*\n)*Rss:\s*(\d+) kB$", re.MULTILINE)
 _capabilities: dict[str, Capabilities] = {}
 
 
@@ -49,6 +51,19 @@ class Capabilities:
     firmware: str
 
 
+@dataclass(frozen=True)
+class Held:
+    """Host memory that QEMU holds, in bytes.
+
+    Attributes:
+        peak_bytes: the most so far, its own included.
+        ram_bytes: that which backs the guest's memory now.
+    """
+
+    peak_bytes: int
+    ram_bytes: int
+
+
 class Qemu:
     """A running QEMU: its process, its QMP connection, and what it says.
 
@@ -67,13 +82,15 @@ class Qemu:
         self.console = bytearray()
         self.errors = bytearray()
 
-    def peak_bytes(self) -> int:
-        """Return the most host memory that the process held so far; 0 if it is gone."""
+    def held(self, machine: Machine) -> Held:
+        """Return the host memory that the process of *machine* holds; zeroes if it is gone."""
+        folder, sizes = Path(f"/proc/{self.process.pid}"), _ram_sizes(machine)
         with contextlib.suppress(OSError):
-            status = Path(f"/proc/{self.process.pid}/status").read_text()
-            if match := re.search(r"^VmHWM:\s*(\d+) kB", status, re.MULTILINE):
-                return int(match[1]) * 1024
-        return 0
+            peak = re.search(r"^VmHWM:\s*(\d+) kB", (folder / "status").read_text(), re.MULTILINE)
+            maps = _MAPPING.findall((folder / "smaps").read_text())
+            ram = sum(int(backed) for size, backed in maps if int(size) * 1024 in sizes)
+            return Held(int(peak[1]) * 1024 if peak else 0, ram * 1024)
+        return Held(0, 0)
 
     async def quit(self) -> None:
         """Let QEMU end by itself, which completes the files it writes; give it some seconds."""
@@ -198,6 +215,11 @@ def machine_arguments(arch: Arch, machine: Machine, able: Capabilities) -> list[
         arguments += ["-numa", ",".join(words)]
         first += node.cpus
     return arguments
+
+
+def _ram_sizes(machine: Machine) -> set[int]:
+    """Return the sizes of the mappings that hold the memory of *machine*."""
+    return {node.memory_bytes for node in machine.nodes} or {machine.memory_bytes}
 
 
 def _backend(index: int, size: int) -> list[str]:

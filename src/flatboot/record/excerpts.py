@@ -107,6 +107,7 @@ def excerpt(whole: Record, reads: Reads) -> Excerpt:
         results={name: value for name, value in whole.results.items() if _any(name, reads.results)},
         files={path: _lines(whole.files.get(path, ""), lines) for path, lines in reads.files},
         host_peak_bytes=whole.host_peak_bytes,
+        ram_bytes=whole.ram_bytes,
         wall_s=0.0,
         console="",
         log=_lines(whole.log, reads.log),
@@ -230,6 +231,7 @@ class _Boot(_Model):
     created: str
     to_init: int
     host_peak_bytes: int
+    ram_bytes: int = 0
     results: dict[str, str] = {}
     files: dict[str, list[str]] = {}
     log: list[str] = []
@@ -310,6 +312,7 @@ def text(kept: Mapping[str, Excerpt]) -> str:
             created=record.created,
             to_init=record.to_init,
             host_peak_bytes=record.host_peak_bytes,
+            ram_bytes=record.ram_bytes,
             results=record.results,
             files={path: said.splitlines() for path, said in record.files.items()},
             log=record.log.splitlines(),
@@ -358,6 +361,7 @@ def _read(boot: _Boot, file: _ExcerptFile) -> Excerpt:
         results=boot.results,
         files={path: "".join(f"{line}\n" for line in said) for path, said in boot.files.items()},
         host_peak_bytes=boot.host_peak_bytes,
+        ram_bytes=boot.ram_bytes,
         wall_s=0.0,
         console="",
         log="".join(f"{line}\n" for line in boot.log),

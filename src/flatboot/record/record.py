@@ -142,6 +142,7 @@ class Record:
         results: the KEY=VALUE lines that guest programs printed.
         files: what files in the guest said right after the mark, by path.
         host_peak_bytes: the most host memory that QEMU held, its own included.
+        ram_bytes: host memory behind the guest's memory when it ended; 0 in older records.
         wall_s: seconds the whole run took on the host.
         console: all that came out of the guest's console.
         log: the kernel log at the end, a line a message, with time stamps.
@@ -169,6 +170,7 @@ class Record:
     created: str
     functions: dict[str, int] = field(default_factory=dict)
     spans: list[Span] = field(default_factory=list)
+    ram_bytes: int = 0
     schema: int = field(default=SCHEMA)
 
     @property

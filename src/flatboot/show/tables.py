@@ -56,7 +56,8 @@ def summary(record: Record) -> Text:
         f" {units.many(machine.cpus, 'CPU')},"
         f" {units.many(max(len(machine.nodes), 1), 'node')}",
         f"{record.unit} from reset to /init: {record.to_init:,}",
-        f"peak host memory: {units.decimal_size(record.host_peak_bytes)}",
+        f"peak host memory: {units.decimal_size(record.host_peak_bytes)}, of which"
+        f" {units.decimal_size(record.ram_bytes)} hold memory of the guest",
         f"MemTotal {_kib(meminfo, 'MemTotal')}, MemFree {_kib(meminfo, 'MemFree')}",
         *(f"note: {note}" for note in record.notes),
     ]

@@ -23,7 +23,7 @@ DONE = "flatboot: mark=7\r\nflatboot: counter_hz=1000000000\r\nflatboot: complet
 
 
 def ended(console: str, reason: str = "guest-reset", timed_out: bool = False) -> Ended:
-    return Ended(console, reason, "out of wishes", timed_out, 1)
+    return Ended(console, reason, "out of wishes", timed_out, qemu.Held(1, 1))
 
 
 @pytest.mark.parametrize(

@@ -182,7 +182,7 @@ def test_the_replay_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run(guest: Guest, record_to: int | None = None) -> guest_run.Ended:
         seen.append(guest.counting)
         console = "flatboot: mark=7\nflatboot: complete\n"
-        return guest_run.Ended(console, "guest-reset", "", False, 1)
+        return guest_run.Ended(console, "guest-reset", "", False, qemu.Held(1, 1))
 
     async def again(guest: Guest, *_: object) -> guest_run.Marked:
         seen.append(guest.counting)

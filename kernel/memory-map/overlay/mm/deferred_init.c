@@ -71,6 +71,7 @@
 #include "memmap_write.h"
 #include "mm_init.h"
 #include "page_alloc.h"
+#include "sparse.h"
 
 #define CREATE_TRACE_POINTS
 #include <trace/events/deferred_init.h>
@@ -876,39 +877,51 @@ static void __init deferred_init_each(struct zone *zone, deferred_part_fn part,
 	}
 }
 
-/* Make blocks, all of sections that can be deferred, pending, and @free or not. */
+/* Make blocks of a section that can be deferred pending, and @free or not. */
+static void __init deferred_set_part_pending(struct zone *zone, unsigned long pfn,
+					     unsigned long end_pfn, bool free)
+{
+	struct mem_section *ms = __pfn_to_section(pfn);
+	struct mem_section_usage *usage = ms->usage;
+	unsigned int block = deferred_block(pfn);
+	unsigned int nr = (end_pfn - pfn) / MAX_ORDER_NR_PAGES;
+
+	ms->section_mem_map &= ~SECTION_IS_EARLY;
+	usage->deferred.zone = zone;
+	atomic_add(nr, &usage->deferred.nr_left);
+	bitmap_clear(usage->subsection_map, subsection_map_index(pfn),
+		     (end_pfn - pfn) / PAGES_PER_SUBSECTION);
+	bitmap_set(usage->deferred.left, block, nr);
+	if (free)
+		bitmap_set(usage->deferred.free, block, nr);
+}
+
+/*
+ * The same with blocks of many sections. Nearly all are whole: constants make short
+ * work of them.
+ */
 static void __init deferred_set_pending(struct zone *zone, unsigned long pfn,
 					unsigned long end_pfn, bool free)
 {
+	unsigned long first = SECTION_ALIGN_UP(pfn), last = SECTION_ALIGN_DOWN(end_pfn);
+	unsigned long nr = pfn_to_section_nr(first), end_nr = pfn_to_section_nr(last);
 	struct mem_section_usage *usage;
-	unsigned int block, nr;
 	struct mem_section *ms;
-	unsigned long next;
 
-	for (; pfn < end_pfn; pfn = next) {
-		next = deferred_piece_end(pfn, end_pfn);
-		ms = __pfn_to_section(pfn);
+	if (pfn < first)
+		deferred_set_part_pending(zone, pfn, min(first, end_pfn), free);
+	for_each_section_from(ms, nr, end_nr) {
 		ms->section_mem_map &= ~SECTION_IS_EARLY;
 		usage = ms->usage;
 		usage->deferred.zone = zone;
-		/* Nearly all are whole: constants make short work of them. */
-		if (next - pfn == PAGES_PER_SECTION) {
-			atomic_set(&usage->deferred.nr_left, SECTION_BLOCKS);
-			bitmap_zero(usage->subsection_map, SUBSECTIONS_PER_SECTION);
-			bitmap_fill(usage->deferred.left, SECTION_BLOCKS);
-			if (free)
-				bitmap_fill(usage->deferred.free, SECTION_BLOCKS);
-			continue;
-		}
-		block = deferred_block(pfn);
-		nr = (next - pfn) / MAX_ORDER_NR_PAGES;
-		atomic_add(nr, &usage->deferred.nr_left);
-		bitmap_clear(usage->subsection_map, subsection_map_index(pfn),
-			     (next - pfn) / PAGES_PER_SUBSECTION);
-		bitmap_set(usage->deferred.left, block, nr);
+		atomic_set(&usage->deferred.nr_left, SECTION_BLOCKS);
+		bitmap_zero(usage->subsection_map, SUBSECTIONS_PER_SECTION);
+		bitmap_fill(usage->deferred.left, SECTION_BLOCKS);
 		if (free)
-			bitmap_set(usage->deferred.free, block, nr);
+			bitmap_fill(usage->deferred.free, SECTION_BLOCKS);
 	}
+	if (first <= last && last < end_pfn)
+		deferred_set_part_pending(zone, last, end_pfn, free);
 }
 
 /* Leave free blocks pending, and count them. */
