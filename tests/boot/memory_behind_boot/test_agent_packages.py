@@ -7,70 +7,22 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from debian_root import Root, unpacked
 
 from flatboot.common import paths
-from flatboot.distro import user_space
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
-# As chroot does, but with /proc and a root that is a mount, which rpm asks for.
-_IN_ROOT = (
-    'mount --bind "$1" "$1" && cd "$1" && mount -t proc proc proc && shift && exec chroot . "$@"'
-)
-_ENVIRONMENT = ("DEBIAN_FRONTEND=noninteractive", "PATH=/usr/sbin:/usr/bin")
 NAME = "deferred-memd"
-
-
-class Root:
-    """Debian 13 in a folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def run(self, command: str) -> str:
-        """Return what a shell command in it prints."""
-        chroot = [
-            "unshare",
-            "--mount",
-            "--pid",
-            "--fork",
-            "sh",
-            "-c",
-            _IN_ROOT,
-            "sh",
-            str(self.folder),
-        ]
-        ran = subprocess.run(
-            [*chroot, "env", *_ENVIRONMENT, "sh", "-c", command],
-            capture_output=True,
-            text=True,
-            timeout=1200,
-            check=False,
-        )
-        assert ran.returncode == 0, ran.stdout + ran.stderr
-        return ran.stdout
-
-    def enabled(self) -> str:
-        """Return whether the agent's unit is enabled."""
-        return self.run(f"systemctl is-enabled {NAME} || :").strip()
-
-    def files(self) -> set[Path]:
-        """Return what it holds where packages put files, the data of dpkg and rpm aside."""
-        return {
-            path.relative_to(self.folder)
-            for part in ("usr", "etc", "boot", "var/lib/systemd")
-            for path in (self.folder / part).rglob("*")
-            if not path.is_dir() or path.is_symlink()
-        }
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Root:
-    folder = tmp_path / "root"
-    folder.mkdir()
-    archive = user_space.archive()
-    command = ["tar", "--extract", f"--file={archive}", f"--directory={folder}"]
-    subprocess.run([*command, "--exclude=./dev/*"], check=True)
-    return Root(folder)
+    return unpacked(tmp_path / "root")
+
+
+def enabled(root: Root) -> str:
+    """Return whether the agent's unit is enabled."""
+    return root.run(f"systemctl is-enabled {NAME} || :").strip()
 
 
 def sources(root: Root, version: str) -> Path:
@@ -94,11 +46,11 @@ def test_debian_package(root: Root) -> None:
     before = root.files()
     installed = "lsinitramfs /boot/initrd.img-*"
     root.run("dpkg --install /root/8.1/*.deb")
-    assert root.enabled() == "enabled"
+    assert enabled(root) == "enabled"
     assert f"usr/sbin/{NAME}" in root.run(installed)
     root.run(f"systemctl disable {NAME}; dpkg --install /root/8.2/*.deb")
     assert root.run(f"{NAME} --version").strip() == f"{NAME} 8.2"
-    assert root.enabled() == "disabled"
+    assert enabled(root) == "disabled"
     root.run(f"dpkg --remove {NAME}")
     assert NAME not in root.run(installed)
     root.run(f"dpkg --purge {NAME}")
@@ -114,9 +66,9 @@ def test_rpm_package(root: Root) -> None:
         root.run(f"make -C /root/{version} rpm RPMFLAGS=--nodeps")
     before = root.files()
     root.run("rpm --install --nodeps /root/8.1/*/*.rpm")
-    assert root.enabled() == "enabled"
+    assert enabled(root) == "enabled"
     root.run(f"systemctl disable {NAME}; rpm --upgrade --nodeps /root/8.2/*/*.rpm")
     assert root.run(f"{NAME} --version").strip() == f"{NAME} 8.2"
-    assert root.enabled() == "disabled"
+    assert enabled(root) == "disabled"
     root.run(f"systemctl enable {NAME}; rpm --erase {NAME}")
     assert root.files() == before

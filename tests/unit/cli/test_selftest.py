@@ -119,7 +119,8 @@ def test_a_group_that_changed_since_its_tests_is_told(checkout: Path) -> None:
         selftest_groups.keep(checkout, name, {"passed": 2, "failed": 0, "skipped": 0})
 
     def changed() -> list[str]:
-        return list(selftest_groups.table(selftest_groups.outcomes(checkout)).columns[5].cells)
+        table = selftest_groups.table(selftest_groups.outcomes(checkout))
+        return [str(cell) for cell in table.columns[5].cells]
 
     assert changed() == ["no", "no"]
     overlay = checkout / "kernel/second/overlay/mm/later.c"
