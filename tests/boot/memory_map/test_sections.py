@@ -7,7 +7,9 @@ from guests import Guests, asked, meminfo, zones
 
 from flatboot.guest.machine import Node, parse_nodes
 
-pytestmark = pytest.mark.groups("memory-map")
+pytestmark = pytest.mark.groups("sparse-ranges")
+
+LAZY = pytest.param("lazy", marks=pytest.mark.groups("memory-map"))
 
 #: Sections are 128 MiB: none of these sizes is a multiple of that but the last.
 NODES = ("700M:1,748M:1,600M", "90M:1,1958M:1", "1G:1,0:1,1G")
@@ -25,9 +27,9 @@ def machine_of(text: str) -> tuple[Node, ...]:
 
 
 @pytest.mark.parametrize(("nodes", "parameters"), MACHINES)
-@pytest.mark.parametrize("mode", ["wait", "lazy"])
+@pytest.mark.parametrize("mode", [None, LAZY])
 def test_every_zone_has_the_memory_that_stock_gives_it(
-    guests: Guests, nodes: str, parameters: str, mode: str
+    guests: Guests, nodes: str, parameters: str, mode: str | None
 ) -> None:
     machine = machine_of(nodes)
     ours = guests(asked("flatboot", "2G", mode=mode, nodes=machine, cmdline=parameters))
@@ -44,4 +46,4 @@ def test_every_zone_has_the_memory_that_stock_gives_it(
 
 @pytest.mark.parametrize("nodes", NODES)
 def test_the_debug_kernel_finds_nothing(guests: Guests, nodes: str) -> None:
-    guests(asked("flatboot", "2G", mode="lazy", nodes=machine_of(nodes), config="debug"))
+    guests(asked("flatboot", "2G", nodes=machine_of(nodes), config="debug"))

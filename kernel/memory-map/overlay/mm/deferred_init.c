@@ -877,51 +877,42 @@ static void __init deferred_init_each(struct zone *zone, deferred_part_fn part,
 	}
 }
 
-/* Make blocks of a section that can be deferred pending, and @free or not. */
-static void __init deferred_set_part_pending(struct zone *zone, unsigned long pfn,
-					     unsigned long end_pfn, bool free)
+/*
+ * Make @nr blocks of a section that can be deferred pending, and @free or not. Nearly
+ * all sections are whole: constants make short work of them.
+ */
+static __always_inline void __init deferred_section_pending(struct mem_section *ms,
+							    struct zone *zone, unsigned int block,
+							    unsigned int nr, bool free)
 {
-	struct mem_section *ms = __pfn_to_section(pfn);
+	const unsigned int subsections = MAX_ORDER_NR_PAGES / PAGES_PER_SUBSECTION;
 	struct mem_section_usage *usage = ms->usage;
-	unsigned int block = deferred_block(pfn);
-	unsigned int nr = (end_pfn - pfn) / MAX_ORDER_NR_PAGES;
 
 	ms->section_mem_map &= ~SECTION_IS_EARLY;
 	usage->deferred.zone = zone;
 	atomic_add(nr, &usage->deferred.nr_left);
-	bitmap_clear(usage->subsection_map, subsection_map_index(pfn),
-		     (end_pfn - pfn) / PAGES_PER_SUBSECTION);
+	bitmap_clear(usage->subsection_map, block * subsections, nr * subsections);
 	bitmap_set(usage->deferred.left, block, nr);
 	if (free)
 		bitmap_set(usage->deferred.free, block, nr);
 }
 
-/*
- * The same with blocks of many sections. Nearly all are whole: constants make short
- * work of them.
- */
+/* The same with the blocks from @pfn to @end_pfn. */
 static void __init deferred_set_pending(struct zone *zone, unsigned long pfn,
 					unsigned long end_pfn, bool free)
 {
 	unsigned long first = SECTION_ALIGN_UP(pfn), last = SECTION_ALIGN_DOWN(end_pfn);
-	unsigned long nr = pfn_to_section_nr(first), end_nr = pfn_to_section_nr(last);
-	struct mem_section_usage *usage;
+	unsigned long nr = pfn_to_section_nr(first);
 	struct mem_section *ms;
 
 	if (pfn < first)
-		deferred_set_part_pending(zone, pfn, min(first, end_pfn), free);
-	for_each_section_from(ms, nr, end_nr) {
-		ms->section_mem_map &= ~SECTION_IS_EARLY;
-		usage = ms->usage;
-		usage->deferred.zone = zone;
-		atomic_set(&usage->deferred.nr_left, SECTION_BLOCKS);
-		bitmap_zero(usage->subsection_map, SUBSECTIONS_PER_SECTION);
-		bitmap_fill(usage->deferred.left, SECTION_BLOCKS);
-		if (free)
-			bitmap_fill(usage->deferred.free, SECTION_BLOCKS);
-	}
+		deferred_section_pending(__pfn_to_section(pfn), zone, deferred_block(pfn),
+					 (min(first, end_pfn) - pfn) / MAX_ORDER_NR_PAGES, free);
+	for_each_section_from(ms, nr, pfn_to_section_nr(last))
+		deferred_section_pending(ms, zone, 0, SECTION_BLOCKS, free);
 	if (first <= last && last < end_pfn)
-		deferred_set_part_pending(zone, last, end_pfn, free);
+		deferred_section_pending(__pfn_to_section(last), zone, 0,
+					 (end_pfn - last) / MAX_ORDER_NR_PAGES, free);
 }
 
 /* Leave free blocks pending, and count them. */
