@@ -54,7 +54,7 @@ void unaccepted_test_accept(phys_addr_t start, phys_addr_t end)
 		if (!pfn_range_is_mapped(pfn, pfn + PHYS_PFN(UNIT_SIZE)))
 			atomic_inc(&nr_unseen);
 		else
-			WARN(!all_zero(__va(start)), "%pa was used before it is accepted\n", &start);
+			WARN(!all_zero(__va(start)), "%pa was used before that\n", &start);
 	}
 }
 
