@@ -13,9 +13,8 @@ DONE = {
     "look-ups": {"look_up": 2000, "no_entry": 2000},
     "pages": {"page": 300, "fault": 2000, "map_fault": 2000, "huge_fault": 30},
 }
-#: How many times the instructions of stock each may take. 1.002 is asked; with what `users` checks,
-#: post_alloc_hook() is no longer part of its caller: 30 instructions of a page's 5,500.
-MOST = {"look-ups": 1.003, "pages": 1.007}
+#: How many times the instructions of stock each may take.
+MOST = {"look-ups": 1.003, "pages": 1.002}
 
 
 def cost(guests: Guests, flavour: str, operations: dict[str, int]) -> int:
