@@ -33,7 +33,7 @@ def distro(
             help="; ".join(f"{name}: {what}" for name, what in distro_kernel.KERNELS.items()),
             metavar="A,B",
         ),
-    ] = "stock,flatboot",
+    ] = "debian",
     profile: Annotated[
         str, typer.Option(help="Whose boot parameters the kernel flatboot gets.")
     ] = "vm",
