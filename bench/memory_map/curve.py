@@ -64,6 +64,28 @@ def table(kept: Kept) -> Table:
     return made
 
 
+def host_memory(kept: Kept) -> Table:
+    """Return what the host backs of the memory of guests that boot lazily."""
+    made = Table(
+        title="Host memory of an idle guest, deferred_init=lazy, acpi=off",
+        caption="memory of the guest: what the host backs of it when the guest ends, right after"
+        " /init; more: than with the smallest machine; all: the most that QEMU held, its own"
+        " included, without huge pages of the host",
+    )
+    for column in ("memory", "memory of the guest", "more", "all"):
+        made.add_column(column, justify="right")
+    boots = records(kept)["lazy"]
+    for boot in boots:
+        more = boot.ram_bytes - boots[0].ram_bytes
+        made.add_row(
+            units.binary_size(boot.machine.memory_bytes),
+            units.decimal_size(boot.ram_bytes),
+            units.decimal_size(more) if more else "",
+            units.decimal_size(boot.host_peak_bytes),
+        )
+    return made
+
+
 def draw(kept: Kept, path: Path) -> None:
     """Draw both against memory."""
     costs, host = [], []
