@@ -45,8 +45,8 @@ def distro(
         for size in memory.split(",")
     ]
     wanted = [distro_kernel.kernel(name, profile) for name in kernels.split(",")]
-    plan = [(kernel, list(_that_fit(kernel, machines))) for kernel in wanted]
-    _announce(wanted)
+    plan = _plan(wanted, machines)
+    _announce([kernel for kernel, _ in plan])
     told: list[distro_tables.Boot] = []
     with progress.step("boots", total=sum(len(fitting) for _, fitting in plan)) as step:
         for kernel, fitting in plan:
@@ -63,29 +63,35 @@ def _number(text: str) -> int:
         raise UsageError(f"{text!r} is no number of CPUs: give such as --cpus 4,64") from error
 
 
-def _that_fit(kernel: DistroKernel, machines: Sequence[Machine]) -> Iterator[Machine]:
-    """Yield those of *machines* that this host carries with *kernel*, warning of the others.
+def _plan(
+    kernels: Sequence[DistroKernel], machines: Sequence[Machine]
+) -> list[tuple[DistroKernel, list[Machine]]]:
+    """Return the machines that this host carries with each kernel, warning of the others.
 
     Raises:
-        FlatbootError: there are none.
+        FlatbootError: it carries none with any.
     """
-    free = host.available_memory()
-    fitting = 0
-    for wanted in machines:
-        touched = 0 if _LAZY in kernel.parameters else wanted.memory_bytes
-        needed = host.boot_memory(touched) + _GUEST_BYTES
-        if needed <= free:
-            fitting += 1
-            yield wanted
-            continue
-        text = (
-            f"{kernel.name} in a guest of {units.binary_size(wanted.memory_bytes)} takes"
-            f" {units.decimal_size(needed)} of this machine's memory and"
-            f" {units.decimal_size(free)} are free"
-        )
-        if not fitting and wanted is machines[-1]:
-            raise FlatbootError(f"{text}: give less with --memory")
+    free, plan, refused = host.available_memory(), [], []
+    for kernel in kernels:
+        fitting = []
+        for wanted in machines:
+            touched = 0 if _LAZY in kernel.parameters else wanted.memory_bytes
+            needed = host.boot_memory(touched) + _GUEST_BYTES
+            if needed <= free:
+                fitting.append(wanted)
+                continue
+            refused.append(
+                f"{kernel.name} in a guest of {units.binary_size(wanted.memory_bytes)} takes"
+                f" {units.decimal_size(needed)} of this machine's memory and"
+                f" {units.decimal_size(free)} are free"
+            )
+        if fitting:
+            plan.append((kernel, fitting))
+    if not plan:
+        raise FlatbootError(f"{refused[-1]}: give less with --memory")
+    for text in refused:
         progress.warn(f"{text}: it is left out")
+    return plan
 
 
 def _announce(kernels: Sequence[DistroKernel]) -> None:

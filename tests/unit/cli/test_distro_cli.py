@@ -72,6 +72,11 @@ def test_stock_is_left_out_where_this_machine_cannot_carry_it(
     assert "left out" in capsys.readouterr().err
 
 
+def test_a_kernel_that_fits_nowhere_is_left_out(boots: list[tuple[str, str, str]]) -> None:
+    distro_cli.distro("1T", kernels="stock,flatboot")
+    assert [kernel for kernel, _, _ in boots] == ["flatboot"]
+
+
 def test_another_profile(boots: list[tuple[str, str, str]]) -> None:
     distro_cli.distro("2G", kernels="flatboot,debian", profile="server")
     assert [(kernel, text) for kernel, _, text in boots] == [
