@@ -113,10 +113,14 @@ def overlay(groups: Sequence[Group]) -> dict[str, File]:
 
 
 def inputs_digest(groups: Sequence[Group], base: str) -> str:
-    """Return a hash of all that a layer is made of: the patches in order, and the overlay."""
+    """Return a hash of what a layer is made of: the patches in order, and the overlay.
+
+    What the patches say in their messages is no part of it.
+    """
     total = hashlib.sha256()
     for patch in patches(groups, base):
-        total.update(hashlib.sha256(patch.read_bytes()).digest())
+        _, *change = re.split(rb"^diff --git ", patch.read_bytes(), flags=re.MULTILINE)
+        total.update(hashlib.sha256(b"\0".join(change)).digest())
     for name, file in sorted(overlay(groups).items()):
         total.update(f"\n{name} {file.digest}".encode())
     return total.hexdigest()

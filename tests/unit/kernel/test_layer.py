@@ -109,6 +109,8 @@ def test_series_and_patches_must_agree(checkout: Path) -> None:
 def test_digest_sees_every_input(checkout: Path) -> None:
     hooks = checkout / "kernel/first/hooks/7.3"
     seen = {layer.inputs_digest(groups.every(), "7.3")}
+    (hooks / "change-a.patch").write_text(f"A better message.\n\n{HOOK}")
+    assert layer.inputs_digest(groups.every(), "7.3") in seen
     (hooks / "change-a.patch").write_text(HOOK + "\n")
     seen.add(layer.inputs_digest(groups.every(), "7.3"))
     (checkout / "kernel/first/overlay/mm/new.c").write_text("newer\n")
