@@ -117,8 +117,8 @@ static void deferred_zero_chunk(const struct deferred_table *table, unsigned lon
 	set_bit(chunk, table->zeroed);
 }
 
-static void deferred_zero_range(const struct deferred_table *table, size_t offset,
-				size_t size)
+static noinline void deferred_zero_range(const struct deferred_table *table, size_t offset,
+					 size_t size)
 {
 	unsigned long last = (offset + size - 1) / DEFERRED_ZERO_CHUNK;
 	unsigned long chunk;
@@ -131,13 +131,18 @@ void __deferred_zero(const void *p, size_t size)
 {
 	const struct deferred_table *table;
 
-	for (table = deferred_tables; table < deferred_tables + deferred_nr_tables; table++) {
+	/* What is not in use has no size. */
+	for (table = deferred_tables; table < deferred_tables + DEFERRED_ZERO_TABLES; table++) {
 		size_t offset = (const char *)p - table->start;
+		unsigned long chunk = offset / DEFERRED_ZERO_CHUNK;
 
-		if (offset < table->size) {
+		if (offset >= table->size)
+			continue;
+		/* A bucket in use, as nearly always. */
+		if (offset + size > (chunk + 1) * DEFERRED_ZERO_CHUNK ||
+		    !test_bit_acquire(chunk, table->zeroed))
 			deferred_zero_range(table, offset, size);
-			return;
-		}
+		return;
 	}
 }
 EXPORT_SYMBOL_GPL(__deferred_zero);
