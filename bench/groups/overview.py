@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.table import Table
 
 from flatboot.campaign.kept import Kept
-from flatboot.kernel import groups, kconfig
+from flatboot.kernel import bases, groups, kconfig
 
 
 def table(kept: Kept) -> Table:
@@ -14,8 +14,9 @@ def table(kept: Kept) -> Table:
     for heading in ("group", "what for", "gives", "needs", "options", "parameters"):
         made.add_column(heading)
     for group in groups.every():
+        had = [base for base in bases.with_hooks() if group.serves(base)]
+        # Most are for the default base alone.
+        name = group.name if bases.default() in had else f"{group.name} ({', '.join(had)})"
         words = (group.needs, kconfig.options(group), group.parameters)
-        made.add_row(
-            group.name, group.title, group.gives, *(", ".join(each) or "none" for each in words)
-        )
+        made.add_row(name, group.title, group.gives, *(", ".join(each) or "none" for each in words))
     return made

@@ -14,12 +14,13 @@ from flatboot.common import arches
 from flatboot.guest import cprogram, stored
 from flatboot.guest.boot_spec import BootSpec, Clock
 from flatboot.guest.machine import Node, machine
+from flatboot.kernel import bases
 from flatboot.kernel.build import KernelName
 from flatboot.record import splats
 from flatboot.record.record import Record
 
-#: The base of the kernels under test.
-BASE = "7.3"
+#: The base of the kernels under test, unless pytest's --base names another.
+BASE = bases.default()
 DEFERRED = "/sys/kernel/mm/deferred_init/"
 BLOCKS = "/sys/devices/system/memory/"
 #: The last memory block, of 128 MiB, of 4 GiB: memory goes on at 4 GiB after the first half.

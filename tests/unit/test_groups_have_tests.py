@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from flatboot.common import paths
 from flatboot.kernel import bases, groups
 
@@ -21,17 +23,19 @@ class Marks:
         marks = [item.get_closest_marker("groups") for item in items]
         with open(sys.argv[1], "w") as file:
             json.dump(sorted({mark.args for mark in marks if mark}), file)
-sys.exit(pytest.main(["tests/boot", "--collect-only", "-q", "-n0"], plugins=[Marks()]))
+words = ["tests/boot", "--collect-only", "-q", "-n0", f"--base={sys.argv[2]}"]
+sys.exit(pytest.main(words, plugins=[Marks()]))
 """
 
 
-def test_each_group_has_boot_tests_of_its_own(tmp_path: Path) -> None:
+@pytest.mark.parametrize("base", bases.with_hooks())
+def test_each_group_has_boot_tests_of_its_own(tmp_path: Path, base: str) -> None:
     marks = tmp_path / "marks.json"
-    command = [sys.executable, "-c", _MARKS, str(marks)]
+    command = [sys.executable, "-c", _MARKS, str(marks), base]
     subprocess.run(command, cwd=paths.repo(), check=True, capture_output=True)
     needed = [set(names) for names in json.loads(marks.read_text())]
-    there = {group.name for group in groups.every()}
+    there = {group.name for group in groups.chosen(base)}
     assert set().union(*needed) <= there
     for name in there - _WITHOUT:
-        taken = {group.name for group in groups.chosen(bases.default(), [name])}
+        taken = {group.name for group in groups.chosen(base, [name])}
         assert any(name in names and names <= taken for names in needed), name

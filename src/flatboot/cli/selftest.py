@@ -47,6 +47,10 @@ def test(
         str | None,
         typer.Option(help="Only boot tests of this group, on kernels with it and its needs."),
     ] = None,
+    base: Annotated[
+        str | None,
+        typer.Option(help="Only boot tests of the groups that this base has.", show_default="7.3"),
+    ] = None,
     mutants: Annotated[
         bool, typer.Option("--mutants", help="See which test catches each of tests/mutants/.")
     ] = False,
@@ -69,18 +73,20 @@ def test(
     words = [f"({keyword})"] if keyword else []
     words += [] if arm64 else ["not arm64"]
     selection = [*marks, *(["-k", " and ".join(words)] if words else [])]
-    if group and unit:
-        raise UsageError("--group is for boot tests, which --unit leaves out: give one of them")
-    if group:
-        groups.chosen(bases.default(), [group])
-        selection.append(f"--group={group}")
-    wanted = _FOLDERS[:1] if unit else _FOLDERS[1:] if group else _FOLDERS
+    some = group is not None or base is not None
+    if some and unit:
+        raise UsageError("--group and --base are for boot tests, which --unit leaves out")
+    if some:
+        groups.chosen(base or bases.default(), [group] if group else [])
+    selection += [f"--group={group}"] if group else []
+    selection += [f"--base={base}"] if base else []
+    wanted = _FOLDERS[:1] if unit else _FOLDERS[1:] if some else _FOLDERS
     folders = [str(Path("tests") / name) for name in wanted if (root / "tests" / name).is_dir()]
     tests = selftest_plan.collect(root, selection, folders)
     if not tests:
         raise FlatbootError("no test was collected in tests/: check -k and the arguments")
     # A few tests build what they need.
-    all_boots = not unit and keyword is None and group is None
+    all_boots = not unit and keyword is None and not some
     kernels = selftest_plan.kernels(root / _KERNELS) if all_boots else []
     kernels = [kernel for kernel in kernels if arm64 or kernel.name.arch != "arm64"]
     processes = max(1, min(host.cores(), host.available_memory() // _PROCESS_BYTES))
@@ -102,8 +108,8 @@ def test(
             counts = _counts(report)
             if keyword is None and arm64 and not pytest_arguments:
                 if group:
-                    selftest_groups.keep(root, group, counts)
-                elif long:
+                    selftest_groups.keep(root, base or bases.default(), group, counts)
+                elif long and not base:
                     _keep(counts, root / "bench" / "long-test.json", root)
             _say(_sum(counts, done, len(missing), time.monotonic() - began))
     if status != 0:

@@ -33,22 +33,26 @@ class GroupOutcome:
     digest: str
 
 
-def keep(root: Path, group: str, counts: dict[str, float]) -> None:
-    """Keep in the checkout *root* what a run of the tests of *group* came to."""
+def keep(root: Path, base: str, group: str, counts: dict[str, float]) -> None:
+    """Keep in the checkout *root* what a run of the tests of *group* on *base* came to."""
     passed, failed, skipped = (int(counts[name]) for name in ("passed", "failed", "skipped"))
     # Read anew: another run may try another group.
-    outcome = GroupOutcome(passed, failed, skipped, groups.commit(root), digest(group))
-    rows.write(root / _OUTCOMES, {**outcomes(root), group: outcome})
+    outcome = GroupOutcome(passed, failed, skipped, groups.commit(root), digest(base, group))
+    rows.write(root / _OUTCOMES, {**outcomes(root), title(base, group): outcome})
 
 
 def outcomes(root: Path) -> dict[str, GroupOutcome]:
-    """Return what the checkout *root* keeps of earlier runs, by group."""
+    """Return what the checkout *root* keeps of earlier runs, by ``title``."""
     return rows.read(root / _OUTCOMES, dict[str, GroupOutcome])
 
 
-def digest(group: str) -> str:
-    """Return a hash of the patches and files of *group* and of those that it needs."""
-    base = bases.default()
+def title(base: str, group: str) -> str:
+    """Return what *group* on *base* is called: by its name alone on the default base."""
+    return group if base == bases.default() else f"{group}, {base}"
+
+
+def digest(base: str, group: str) -> str:
+    """Return a hash of the patches and files of *group* for *base*, and of what it needs."""
     return layer.inputs_digest(groups.chosen(base, [group]), base)[:16]
 
 
@@ -60,10 +64,13 @@ def table(kept: dict[str, GroupOutcome]) -> Table:
         made.add_column(heading, justify="right")
     made.add_column("at")
     made.add_column("changed since")
-    for name in groups.names():
+    for base, group in ((base, group) for base in bases.with_hooks() for group in groups.every()):
+        if not group.serves(base):
+            continue
+        name = title(base, group.name)
         if outcome := kept.get(name):
             numbers = (outcome.passed, outcome.failed, outcome.skipped)
-            changed = "no" if outcome.digest == digest(name) else "yes"
+            changed = "no" if outcome.digest == digest(base, group.name) else "yes"
             made.add_row(name, *(f"{number:,}" for number in numbers), outcome.commit, changed)
         else:
             made.add_row(name, "not run", "", "", "", "")

@@ -23,7 +23,7 @@ def of_each(those: list[Group]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("group", marked)
 
 
-GROUPS = of_each(list(groups.every()))
+GROUPS = of_each(list(groups.chosen(BASE)))
 WITH_CALLERS = of_each(
     [group for group in groups.every() if (group.folder / "callers.toml").is_file()]
 )
@@ -41,7 +41,7 @@ def test_every_caller_has_a_row(group: Group) -> None:
     """Each has been looked at: by pfn or address, who asks for a struct page; who asks for CPUs."""
     source = sources.resolve(BASE)
     known = callers.known(group)
-    made = layer.of(source.directory(), groups.every(), BASE)
+    made = layer.of(source.directory(), groups.chosen(BASE), BASE)
     found = callers.find(source.directory(), made, known)
     there = {f"{file} {name}" for file, names in found.items() for name in names}
     listed = Counter(
@@ -56,7 +56,7 @@ def test_every_caller_has_a_row(group: Group) -> None:
 
 
 def test_all_mutants_apply(tmp_path: Path) -> None:
-    made = layer.of(sources.resolve(BASE).directory(), groups.every(), BASE)
+    made = layer.of(sources.resolve(BASE).directory(), groups.chosen(BASE), BASE)
     mutants = sorted((paths.repo() / "tests/mutants").glob("*.patch"))
     assert mutants
     for patch in mutants:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,31 @@ def test_those_of_a_group(checkout: Path, capfd: pytest.CaptureFixture[str]) -> 
     assert not (checkout / "bench").exists()
 
 
+def test_those_of_a_base(checkout: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Another base than the default; what becomes of a group there has a row of its own."""
+    table = {
+        "tests/boot/conftest.py": (
+            "def pytest_addoption(parser):\n"
+            "    parser.addoption('--group')\n    parser.addoption('--base')\n"
+            "def pytest_configure(config):\n    print('base', config.getoption('--base'))\n"
+        ),
+        "kernel/bases.toml": (checkout / "kernel/bases.toml").read_text()
+        + '[bases."6.12"]\npackage = "p"\nsuite = "s"\nversion = "1"\nsha256 = ""\naccepts = "1"\n',
+    }
+    write(checkout, table)
+    with pytest.raises(UsageError, match=r"first has no patches for 6\.12"):
+        selftest.test(group="first", base="6.12")
+    shutil.copytree(checkout / "kernel/first/hooks/7.3", checkout / "kernel/first/hooks/6.12")
+    selftest.test(group="first", base="6.12")
+    output = capfd.readouterr().out
+    assert "base 6.12" in output
+    assert "test_quick" not in output
+    assert list(selftest_groups.outcomes(checkout)) == ["first, 6.12"]
+    rows = selftest_groups.table(selftest_groups.outcomes(checkout))
+    assert list(rows.columns[0].cells) == ["first", "second", "first, 6.12"]
+    assert list(rows.columns[5].cells) == ["", "", "no"]
+
+
 def test_what_became_of_a_group_is_kept_by_its_name(checkout: Path) -> None:
     """With the long tests that the run takes because the kernels are there."""
     alone = "\n@pytest.mark.long\n@pytest.mark.alone\ndef test_alone():\n    pass\n"
@@ -116,7 +142,7 @@ def test_what_became_of_a_group_is_kept_by_its_name(checkout: Path) -> None:
 
 def test_a_group_that_changed_since_its_tests_is_told(checkout: Path) -> None:
     for name in ("first", "second"):
-        selftest_groups.keep(checkout, name, {"passed": 2, "failed": 0, "skipped": 0})
+        selftest_groups.keep(checkout, "7.3", name, {"passed": 2, "failed": 0, "skipped": 0})
 
     def changed() -> list[str]:
         table = selftest_groups.table(selftest_groups.outcomes(checkout))
