@@ -26,10 +26,11 @@ from flatboot.record.record import EmulatedNode, Record, Span
 REPO = paths.repo()
 KEPT = REPO / "bench/results/cpu_bring_up.json"
 FITTED, HELD_OUT = (5, 9, 33, 65), 129
-STOCK = Way("stock", "stock")
-FLAT = Way("flat", "flatboot", group=True)
-TREE = Way("tree", "flatboot", group=True, tree=True)
-DEFER = Way("defer", "flatboot", online=4)
+BASE = "7.3"
+STOCK = Way("stock", BASE, "stock", published="after")
+FLAT = Way("flat", BASE, "flatboot", group=True)
+TREE = Way("tree", BASE, "flatboot", group=True, tree=True)
+DEFER = Way("defer", BASE, "flatboot", online=4)
 MACHINE = MachineSize(257, 2)
 # Of each of the 256 CPUs beyond the first: 1,000 instructions and a call.
 WORK, CALLS = 256_000.0, 256
@@ -273,7 +274,7 @@ def test_a_term_follows_from_a_published_row() -> None:
     assert found.values["handshake"] == pytest.approx((512 - WORK / SPEED) / CALLS)
     low, high = found.range("handshake")
     assert high == pytest.approx(4 * low)
-    estimate = found.row(row)
+    estimate = found.row(row, STOCK)
     assert estimate is not None
     assert estimate.value == pytest.approx(512)
 
@@ -301,7 +302,7 @@ def test_records_that_do_not_do() -> None:
     nodes = dataclasses.replace(good[0].machine, nodes=[EmulatedNode(1, 1), EmulatedNode(1, 1)])
     partly = dataclasses.replace(good[0].machine, cpus=64)
     for records, told in (
-        (plain, "1 record without counted calls: make others with flatboot sweep"),
+        (plain, "1 record without counted calls of 7.3: make others with flatboot sweep"),
         (good[:3], "boots of stock with 3 numbers of CPUs, and a projection needs 4"),
         (good[:5], "boots of flatboot with 0 numbers of CPUs"),
         ([*good, dataclasses.replace(good[0], machine=larger)], "differ in memory"),
@@ -319,7 +320,7 @@ def test_records_that_do_not_do() -> None:
 
 
 def test_the_tables_name_what_there_is() -> None:
-    table, rows = projection_rules.rules(), projection_rules.published()
+    table, rows = projection_rules.rules(BASE), projection_rules.published()
     parts = {part for record in results.read([KEPT]) for part in cpu_work.boot(record).costs}
     for rule in table.parts:
         assert {Part(function, rule.kind) for function in rule.functions} <= parts
@@ -357,12 +358,11 @@ def test_command_prints_every_published_row_and_assumption() -> None:
     text = run("--cpus", "1780", "--nodes", "16", "--assumptions")
     lines = [line for line in text.splitlines() if line.startswith("│")]
     for row in projection_rules.published():
-        figures = [f"{value:g}" for value in (row.before, row.after) if value is not None]
-        wanted = [row.name, str(row.cpus), *figures]
-        assert any(all(word in line for word in wanted) for line in lines), row
-    assert {name for name in projection_rules.rules().terms if f"│ {name} " in text} == set(
-        projection_rules.rules().terms
-    )
+        if row.after is not None:
+            wanted = [row.name, str(row.cpus), f"after {row.after:g}"]
+            assert any(all(word in line for word in wanted) for line in lines), row
+    terms = projection_rules.rules(BASE).terms
+    assert {name for name in terms if f"│ {name} " in text} == set(terms)
     for word in ("not measured here", "fitted", "predicted", "Check on 240 CPUs"):
         assert word in text
     told = [line for line in lines if line.rstrip(" │").endswith(("met", "missed", "open"))]
@@ -373,7 +373,8 @@ def test_command_prints_every_published_row_and_assumption() -> None:
 def test_command_prints_json() -> None:
     data = json.loads(run("--cpus", "240", "--nodes", "1", "--json"))
     assert data["machine"] == {"cpus": 240, "nodes": 1}
-    assert len(data["published"]) == len(projection_rules.published())
+    rows = [row for row in projection_rules.published() if row.after is not None]
+    assert [row["name"] for row in data["published"]] == [row.name for row in rows]
     fitted = {row["name"] for row in data["published"] if row["which is"] == "fitted"}
     assert fitted == {"percpu_counter_startup", "msr_init"}
     for way in data["ways"]:
@@ -396,6 +397,7 @@ def test_command_takes_other_records(tmp_path: Path) -> None:
         (("--nodes", "0"), "--nodes 0: name at least 1"),
         (("--cpus", "8", "--nodes", "9"), "--nodes 9: .* no more than the 8 CPUs"),
         (("nowhere.json",), "nowhere.json"),
+        (("--base", "6.1"), "no projection is known for the base 6.1: choose one of 7.3, 6.12"),
     ],
 )
 def test_command_says_what_is_wrong(arguments: tuple[str, ...], told: str) -> None:

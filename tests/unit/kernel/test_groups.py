@@ -11,7 +11,7 @@ from fakes import GROUP, write
 from flatboot.common import paths
 from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.common.git import git
-from flatboot.kernel import build, groups, layer
+from flatboot.kernel import bases, build, groups, layer
 
 _INCLUDE = re.compile(r'^\+?#include [<"](\S+\.h)[>"]', re.MULTILINE)
 _PARAMETER = re.compile(r'^(?:early_param|__setup)\("([^"=]+)=?", ', re.MULTILINE)
@@ -120,8 +120,11 @@ def test_tree_to_which_one_group_applies_and_another_does_not(
 def test_parameters_are_those_of_the_code(group: groups.Group) -> None:
     """Those of files that are there for tests alone are left out."""
     files = [path for path in group.overlay.rglob("*.c") if not path.stem.endswith("_test")]
-    found = {name for path in files for name in _PARAMETER.findall(path.read_text())}
-    assert set(group.parameters) == found
+    texts = [path.read_text() for path in files]
+    served = [base for base in bases.with_hooks() if group.serves(base)]
+    patches = [patch.read_text() for base in served for patch in layer.patches([group], base)]
+    texts += ["\n".join(re.findall(r"^\+(.*)", text, re.MULTILINE)) for text in patches]
+    assert set(group.parameters) == {name for text in texts for name in _PARAMETER.findall(text)}
 
 
 @pytest.mark.parametrize("group", groups.every(), ids=lambda group: group.name)
@@ -135,7 +138,8 @@ def test_what_a_group_gives_stands_in_its_letter(group: groups.Group) -> None:
 
 @pytest.mark.parametrize("group", groups.every(), ids=lambda group: group.name)
 def test_a_group_includes_no_header_of_one_that_it_does_not_need(group: groups.Group) -> None:
-    taken = groups.chosen("7.3", [group.name])
+    base = next(name for name in bases.with_hooks() if group.serves(name))
+    taken = groups.chosen(base, [group.name])
     theirs = {
         path.name
         for other in groups.every()
@@ -143,7 +147,7 @@ def test_a_group_includes_no_header_of_one_that_it_does_not_need(group: groups.G
         for path in other.overlay.rglob("*.h")
     } - {path.name for own in taken for path in own.overlay.rglob("*.h")}
     own = [path.read_text() for path in group.overlay.rglob("*.[ch]")]
-    added = [path.read_text() for path in layer.patches([group], "7.3")]
+    added = [path.read_text() for path in layer.patches([group], base)]
     included = {Path(name).name for text in (*own, *added) for name in _INCLUDE.findall(text)}
     assert not included & theirs
 
