@@ -16,6 +16,8 @@ from flatboot.campaign.kept import Kept, Wanted
 from flatboot.show import cpu_work_tables
 
 FLAVOURS = ("stock", "flatboot")
+#: The base that the published figures are of.
+PUBLISHED_BASE = "6.12"
 CPUS = (4, 16, 64, 128, 240)
 #: Many virtual CPUs neither calibrate nor take ticks, which would be most of what is measured.
 CMDLINE = f"lpj=4000000 nolapic_timer {jobs.TRACE_CMDLINE}"
@@ -26,11 +28,17 @@ DRAWN = 8
 FEW = 4
 
 
-def wanted(flavour: str, cpus: int, online: int) -> Wanted:
+def wanted(flavour: str, cpus: int, online: int, base: str = "") -> Wanted:
     """Return the boot of a machine of *cpus* CPUs, of which so many are *online*."""
     if online < cpus:
         return _wanted(f"cpu_possible/online{online}", flavour, cpus, f"maxcpus={online}")
-    return _wanted("cpu_bring_up", flavour, cpus, "")
+    return _wanted("cpu_bring_up", flavour, cpus, "", base)
+
+
+def on_nodes(cpus: int, nodes: int) -> Wanted:
+    """Return the boot of a machine of several nodes, of the base that has published figures."""
+    name = f"cpu_nodes/{nodes}"
+    return _wanted(name, FLAVOURS[0], cpus, "", PUBLISHED_BASE, nodes)
 
 
 def deferred(cpus: int) -> Wanted:
@@ -38,16 +46,20 @@ def deferred(cpus: int) -> Wanted:
     return _wanted(f"cpu_bring_up/defer{FEW}", "flatboot", cpus, f"cpuhp.defer={FEW}")
 
 
-def _wanted(table: str, flavour: str, cpus: int, parameter: str) -> Wanted:
+def _wanted(
+    table: str, flavour: str, cpus: int, parameter: str, base: str = "", nodes: int = 1
+) -> Wanted:
     return Wanted(
         table,
         flavour,
         "2G",
         f"{CMDLINE} {parameter}".strip(),
         cpus=cpus,
+        nodes=nodes,
         programs=(jobs.TRACE_PROGRAM,),
         spans=True,
         fills=False,
+        base=base,
     )
 
 

@@ -1,27 +1,42 @@
-"""A machine of 1,780 CPUs, projected from the boots of cpu_bring_up: `flatboot project`."""
+"""A machine of 1,780 CPUs, projected from the boots of cpu_bring_up: `flatboot project`.
+
+Of the default base, and of the one that the published figures are of.
+"""
 
 from __future__ import annotations
 
 import cpu_bring_up
 from rich.table import Table
 
-from flatboot.analysis import projection, projection_rules
+from flatboot.analysis import cpu_work, projection, projection_rules
+from flatboot.analysis.cpu_work import Part
 from flatboot.analysis.projection import MachineSize, Projection
 from flatboot.campaign.kept import Kept
+from flatboot.common import units
 from flatboot.show import projection_tables
+from flatboot.show.report_tables import add, table
 
 MACHINE = MachineSize(1780, 16)
+#: CPUs, and on how many nodes.
+ON_NODES = (64, (1, 2, 4, 8, 16))
+#: What the published fixes make shorter.
+FIXED = {
+    Part("vmstat_cpu_online", "callback"): "thresholds of counters",
+    Part("sched_init_domains", "boot"): "scheduler domains, spans checked",
+}
 
 
-def projected(kept: Kept) -> Projection:
+def projected(kept: Kept, base: str = "") -> Projection:
     """Return the projection from the records of every flavour and number of CPUs."""
-    rules = projection_rules.rules()
-    records = [
-        kept(cpu_bring_up.wanted(flavour, cpus, cpus))
+    rules = projection_rules.rules(base)
+    boots = [
+        cpu_bring_up.wanted(flavour, cpus, cpus, base)
         for flavour in cpu_bring_up.FLAVOURS
         for cpus in cpu_bring_up.CPUS
-    ] + [kept(cpu_bring_up.deferred(cpus)) for cpus in cpu_bring_up.CPUS]
-    kernels = projection.kernels(records, rules.ways)
+    ]
+    if not base:
+        boots += [cpu_bring_up.deferred(cpus) for cpus in cpu_bring_up.CPUS]
+    kernels = projection.kernels([kept(boot) for boot in boots], rules.ways)
     return Projection(kernels, rules, projection_rules.published())
 
 
@@ -33,6 +48,52 @@ def ways(kept: Kept) -> Table:
 def published(kept: Kept) -> Table:
     """Return each published row beside its projection."""
     return projection_tables.published(projected(kept), projection_rules.published())
+
+
+def published_base(kept: Kept) -> Table:
+    """Return each published row beside its projection from the base that it is of."""
+    found = projected(kept, cpu_bring_up.PUBLISHED_BASE)
+    return projection_tables.published(found, projection_rules.published())
+
+
+def fixed(kept: Kept) -> Table:
+    """Return what the published fixes are of: instructions for one more CPU, few and many."""
+    made = table(
+        f"One more CPU on Linux {cpu_bring_up.PUBLISHED_BASE}: instructions of all that boot does",
+        ["what", "kernel"],
+        [],
+    )
+    few, many = cpu_bring_up.CPUS[:2], cpu_bring_up.CPUS[-2:]
+    for first, last in (few, many):
+        made.add_column(f"{first} to {last} CPUs", justify="right")
+    made.add_column("ratio", justify="right")
+    for part, what in FIXED.items():
+        for flavour, name in (("stock", "stock"), ("flatboot", "published-fixes")):
+            found = []
+            for ends in (few, many):
+                costs = [
+                    cpu_work.boot(
+                        kept(cpu_bring_up.wanted(flavour, cpus, cpus, cpu_bring_up.PUBLISHED_BASE))
+                    ).together([part])
+                    for cpus in ends
+                ]
+                found.append((costs[1].working - costs[0].working) / (ends[1] - ends[0]))
+            ratio = f"{found[1] / found[0]:.1f}" if found[0] > 0 else ""
+            add(made, what, name, *(f"{value:,.0f}" for value in found), ratio)
+    return made
+
+
+def nodes(kept: Kept) -> Table:
+    """Return what those parts cost where the same CPUs and memory are on more nodes."""
+    made = table(
+        f"{ON_NODES[0]} CPUs on Linux {cpu_bring_up.PUBLISHED_BASE}: instructions by NUMA nodes",
+        ["what"],
+        [units.many(count, "node") for count in ON_NODES[1]],
+    )
+    boots = [cpu_work.boot(kept(cpu_bring_up.on_nodes(ON_NODES[0], n))) for n in ON_NODES[1]]
+    for part, what in FIXED.items():
+        add(made, what, *(f"{boot.together([part]).working:,.0f}" for boot in boots))
+    return made
 
 
 def asked(kept: Kept) -> Table:

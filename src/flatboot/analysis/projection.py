@@ -142,13 +142,17 @@ Values = Mapping[str, float]
 def kernels(records: Sequence[Record], ways: Sequence[Way]) -> dict[str, FittedKernel]:
     """Return the kernels of *ways*, by ``Way.boots``, from boots of *records* that have spans.
 
+    Boots of other bases are left out; that of the ways is one.
+
     Raises:
         FlatbootError: boots of a kernel are too few, or differ in more than CPUs.
     """
-    counted = [record for record in records if record.spans]
+    base = ways[0].base
+    counted = [record for record in records if record.spans and record.kernel.base == base]
     if not counted:
         raise FlatbootError(
-            f"{units.many(len(records), 'record')} without counted calls: make others with {SWEEP}"
+            f"{units.many(len(records), 'record')} without counted calls of {base}: make others"
+            f" with {SWEEP} --base {base}"
         )
     if len({record.machine.memory_bytes for record in counted}) > 1:
         raise FlatbootError("the records differ in memory: name those of one memory size")
@@ -273,11 +277,11 @@ class Projection:
 
         return self._estimate(ratio)
 
-    def row(self, row: Row) -> Estimate | None:
+    def row(self, row: Row, way: Way) -> Estimate | None:
         """Return the projection of a published *row*; None if there is nothing to project from."""
         if not row.here:
             return None
-        return self.seconds(self.rules.ways[0], MachineSize(row.cpus, row.nodes), _of(row))
+        return self.seconds(way, MachineSize(row.cpus, row.nodes), _of(row))
 
     def by_part(self, way: Way, machine: MachineSize) -> dict[Part, float]:
         """Return the seconds of each part that boot waits for, the dearest first."""
@@ -327,7 +331,9 @@ class Projection:
             machine = MachineSize(row.cpus, row.nodes)
             return self._sum(self.rules.ways[0], machine, _of(row), values).seconds
 
-        rests = [self.fitted[terms[name].row].seconds - known(name, fixed) for name in free]
+        column = self.rules.ways[0].published
+        asked = [self.fitted[terms[name].row].seconds(column) or 0.0 for name in free]
+        rests = [row - known(name, fixed) for row, name in zip(asked, free, strict=True)]
         counts = [
             [known(name, {**fixed, term: 1.0}) - known(name, fixed) for term in free]
             for name in free
@@ -369,6 +375,7 @@ class Projection:
                 if rule.runs != "beside":
                     size, times = _size(rule, machine, way)
                     work, calls = (times * made(size - 1) for made in (curve.work, curve.calls))
+                    work *= 1 + rule.per_node * (machine.nodes - 1)
                     found.append(_Load(part, rule, work, calls, kernel.growth(part, size)))
             self._known[way, machine] = found
         return self._known[way, machine]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,9 +10,11 @@ from typing import Literal
 
 from flatboot.analysis.cpu_work import Part
 from flatboot.common import typed
+from flatboot.common.errors import UsageError
 
 Runs = Literal["once", "prepare", "online", "set up", "beside"]
 Over = Literal["possible", "online", "node"]
+Column = Literal["before", "after"]
 
 
 @dataclass(frozen=True)
@@ -43,19 +46,23 @@ class Way:
 
     Attributes:
         name: kernel or parameter.
-        kernel: the flavour of the records that it goes by.
+        base: the base of the records that it goes by.
+        kernel: their flavour.
         parameter: what those have on their command line, and no others; "" for nothing.
         group: whether the CPUs of boot run their online callbacks at the same time.
         tree: whether CPUs that are up prepare and release others.
         online: how many CPUs boot brings up; 0 for all.
+        published: which column of the published figures is of such a kernel, if one is.
     """
 
     name: str
+    base: str
     kernel: str
     group: bool = False
     tree: bool = False
     online: int = 0
     parameter: str = ""
+    published: Column | None = None
 
     @property
     def boots(self) -> str:
@@ -77,6 +84,7 @@ class Rule:
     at_once: int = 0
     spread: bool = False
     grouped: bool = False
+    per_node: float = 0
     handshakes: float = 0
     errands: float = 0
     exits: float = 0
@@ -106,15 +114,13 @@ class Row:
     without: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()
 
-    @property
-    def seconds(self) -> float:
-        """The figure that the kernel of the records is to be compared with."""
-        figure = self.before if self.after is None else self.after
-        return figure or 0.0
+    def seconds(self, column: Column | None) -> float | None:
+        """Return the figure of *column*; None if there is none."""
+        return {"before": self.before, "after": self.after, None: None}[column]
 
     @property
     def here(self) -> bool:
-        """Whether the kernel of the records has it."""
+        """Whether the kernels of the records have it."""
         return bool(self.phases or self.functions)
 
     def has(self, function: str, phase: str) -> bool:
@@ -129,7 +135,7 @@ class Rules:
     Attributes:
         terms: by name.
         phases: of a boot, in their order.
-        ways: how to boot; the first is the one that the published figures are of.
+        ways: how to boot; from the first follow the terms that go by published rows.
         parts: who runs which.
         assumed: what is taken for granted without a number: a word, and a text.
         targets: what is asked for: "bring_up" of the ways with groups to the first one, and
@@ -158,9 +164,19 @@ class Rules:
 
 
 @functools.cache
-def rules() -> Rules:
-    """Return projection.toml."""
-    return typed.load(Path(__file__).with_name("projection.toml"), Rules)
+def rules(base: str = "") -> Rules:
+    """Return projection.toml, with the ways to boot *base*, or that of the first way.
+
+    Raises:
+        UsageError: there is none.
+    """
+    every = typed.load(Path(__file__).with_name("projection.toml"), Rules)
+    base = base or every.ways[0].base
+    ways = tuple(way for way in every.ways if way.base == base)
+    if not ways:
+        names = ", ".join(dict.fromkeys(way.base for way in every.ways))
+        raise UsageError(f"no projection is known for the base {base}: choose one of {names}")
+    return dataclasses.replace(every, ways=ways)
 
 
 @functools.cache

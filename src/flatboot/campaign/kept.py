@@ -11,6 +11,7 @@ from flatboot.common.errors import FlatbootError
 from flatboot.guest import stored
 from flatboot.guest.boot_spec import BootSpec, Clock, Counted
 from flatboot.guest.machine import machine
+from flatboot.kernel import bases
 from flatboot.kernel.build import KernelName
 from flatboot.record import excerpts, splats
 from flatboot.record.excerpts import NOTHING, Excerpt, Reads
@@ -25,7 +26,7 @@ _TIMEOUT_S = 3600
 
 @dataclass(frozen=True)
 class Wanted:
-    """A boot of the default base.
+    """A boot for a table.
 
     Attributes:
         table: the table that it is for; what stands before a slash names the file of its excerpt.
@@ -49,6 +50,7 @@ class Wanted:
         reads: what the table reads of its record, besides phases, functions and spans, which it
             reads where it asks for them.
         groups: see ``flatboot.kernel.build.kernel``.
+        base: name of the base; "" for the default.
     """
 
     table: str
@@ -71,6 +73,7 @@ class Wanted:
     files: tuple[tuple[str, Path], ...] = ()
     reads: Reads = NOTHING
     groups: tuple[str, ...] = ()
+    base: str = ""
 
     @property
     def name(self) -> str:
@@ -82,14 +85,21 @@ class Wanted:
         program = [self.programs[-1].replace(" ", "-")] if self.programs and not self.spans else []
         run = [str(self.run)] if self.run else []
         groups = [name.replace("/", "-") for name in self.groups]
-        words = [self.flavour, *groups, *arch, *config, self.memory, *size, *program, *run]
+        base = [self.base] if self.base else []
+        words = [*base, self.flavour, *groups, *arch, *config, self.memory, *size, *program, *run]
         return f"{self.table}/{'-'.join(words)}"
 
     @property
     def spec(self) -> BootSpec:
         """The boot."""
         return BootSpec(
-            KernelName(self.flavour, self.config, self.arch, groups=self.groups),
+            KernelName(
+                self.flavour,
+                self.config,
+                self.arch,
+                self.base or bases.default(),
+                self.groups,
+            ),
             machine(self.arch, self.memory, self.cpus, self.nodes),
             self.cmdline,
             self.clock,
@@ -195,7 +205,8 @@ def _check(kept: Excerpt, wanted: Wanted, path: Path) -> None:
         and machine.arch == wanted.arch
     )
     same_boot = (
-        kernel.flavour == wanted.flavour
+        kernel.base == (wanted.base or kernel.base)
+        and kernel.flavour == wanted.flavour
         and kernel.config == wanted.config
         and found.clock == wanted.clock
         and set(wanted.cmdline.split()) <= set(found.cmdline.split())

@@ -10,7 +10,7 @@ import typer
 
 from flatboot.analysis import projection, projection_rules
 from flatboot.analysis.projection import MachineSize, Projection
-from flatboot.common import paths, screen
+from flatboot.common import paths, screen, units
 from flatboot.common.errors import UsageError
 from flatboot.record import results
 from flatboot.show import projection_tables
@@ -24,6 +24,7 @@ def run(
             show_default="bench/results/cpu_bring_up.json",
         ),
     ] = None,
+    base: Annotated[str, typer.Option(help="Kernel base of the records.", show_default="7.3")] = "",
     cpus: Annotated[int, typer.Option(help="CPUs of the machine.")] = 1780,
     nodes: Annotated[int, typer.Option(help="Its NUMA nodes.")] = 16,
     assumptions: Annotated[
@@ -37,11 +38,11 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, times in seconds.")] = False,
 ) -> None:
     """Project the CPU bring-up of a large machine from boots of smaller ones, and say how sure."""
-    rules, published = projection_rules.rules(), projection_rules.published()
-    few = max(way.online for way in rules.ways)
-    if cpus <= few:
+    rules = projection_rules.rules(base)
+    published = projection_rules.published()
+    if cpus <= (few := max(1, *(way.online for way in rules.ways))):
         raise UsageError(
-            f"--cpus {cpus}: a boot brings up {few} CPUs and leaves others for later, so name"
+            f"--cpus {cpus}: a boot brings up {units.many(few, 'CPU')} before others, so name"
             f" {few + 1} or more"
         )
     if not 1 <= nodes <= cpus:
@@ -55,7 +56,9 @@ def run(
     console = screen.console()
     console.print(projection_tables.answer(found, machine))
     console.print()
-    shown = [projection_tables.ways(found, machine), projection_tables.verdicts(found, machine)]
+    shown = [projection_tables.ways(found, machine)]
+    if found.verdicts(machine):
+        shown.append(projection_tables.verdicts(found, machine))
     if assumptions:
         shown += [
             projection_tables.dearest(found, machine),

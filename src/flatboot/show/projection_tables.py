@@ -126,24 +126,21 @@ def dearest(found: Projection, machine: MachineSize) -> Table:
 
 
 def published(found: Projection, rows: tuple[Row, ...]) -> Table:
-    """Return each published row beside its projection."""
+    """Return each published row beside the projections of the kernels that it may be of."""
     made = table(
-        "Published figures beside their projection: seconds",
-        ["row"],
-        ["CPUs", "nodes", "before", "after", "projected", "ratio"],
+        "Published figures, before and after the fixes, beside their projection: seconds",
+        ["row", "way"],
+        ["CPUs", "nodes", "published", "projected", "ratio"],
     )
     made.add_column("which is")
-    made.caption = (
-        "ratio: of the projection of stock to the figure after the fixes, where there is one;"
-        " fitted: a term follows from the row; partly: from a row that is part of it"
-    )
-    for row in rows:
-        estimate = found.row(row)
-        figures = ["" if value is None else f"{value:g}" for value in (row.before, row.after)]
-        ratio = f"{estimate.value / row.seconds:.2f}" if estimate and row.seconds else ""
+    made.caption = "fitted: a term follows from the row; partly: from a row that is part of it"
+    for row, way in _comparable(found, rows):
+        estimate, figure = found.row(row, way), row.seconds(way.published)
+        ratio = f"{estimate.value / figure:.2f}" if estimate and figure else ""
         projected = _range(estimate) if estimate else ""
         machine = (str(row.cpus), str(row.nodes))
-        add(made, row.name, *machine, *figures, projected, ratio, _told(found, row))
+        cells = (f"{way.published} {figure:g}", projected, ratio, _told(found, row))
+        add(made, row.name, way.name, *machine, *cells)
     return made
 
 
@@ -197,17 +194,28 @@ def document(found: Projection, machine: MachineSize, rows: tuple[Row, ...]) -> 
         "published": [
             {
                 **dataclasses.asdict(row),
+                "way": way.name,
                 "projected": dataclasses.asdict(estimate) if estimate else None,
                 "which is": _told(found, row),
             }
-            for row in rows
-            for estimate in [found.row(row)]
+            for row, way in _comparable(found, rows)
+            for estimate in [found.row(row, way)]
         ],
         "verdicts": [
             {**dataclasses.asdict(verdict), "word": verdict.word}
             for verdict in found.verdicts(machine)
         ],
     }
+
+
+def _comparable(found: Projection, rows: tuple[Row, ...]) -> list[tuple[Row, Way]]:
+    """Return each row with each way that one of its figures is of."""
+    return [
+        (row, way)
+        for row in rows
+        for way in found.rules.ways
+        if row.seconds(way.published) is not None
+    ]
 
 
 def _boots(found: Projection, machine: MachineSize) -> list[tuple[Way, MachineSize]]:
