@@ -40,7 +40,7 @@ void __meminit memmap_write(struct zone *zone, unsigned long pfn,
 	case MEMMAP_PAGE_USED:
 		break;
 	case MEMMAP_PAGE_RESERVED:
-		__set_bit(PG_reserved, &template.flags.f);
+		__SetPageReserved(&template);
 		break;
 	case MEMMAP_PAGE_OFFLINE:
 		__SetPageOffline(&template);
