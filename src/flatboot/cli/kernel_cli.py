@@ -64,13 +64,14 @@ def groups_(base: Base = None) -> None:
     table.add_column("group", no_wrap=True)
     table.add_column("what it is for, and gives")
     table.add_column("needs, options, parameters", no_wrap=True)
-    for group in groups.chosen(base or bases.default()):
+    base = base or bases.default()
+    for group in groups.chosen(base):
         table.add_row(
             group.name,
             f"{group.title}\n{group.gives}",
             "\n".join(
                 [
-                    *(f"needs {name}" for name in group.needs),
+                    *(f"needs {name}" for name in group.needed(base)),
                     *kconfig.options(group),
                     *(f"{name}=" for name in group.parameters),
                 ]

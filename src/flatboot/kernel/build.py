@@ -143,7 +143,7 @@ class Request:
         try:
             return layer.of(self.source.directory(), self.groups, self.source.base())
         except layer.DoesNotApply as error:
-            others = ",".join(groups.without(error.group, self.groups))
+            others = ",".join(groups.without(error.group, self.groups, self.source.base()))
             if not others:
                 raise
             raise FlatbootError(f"{error}, or take others with --groups {others}") from error

@@ -38,8 +38,14 @@ class Known:
 
 
 def known(group: Group) -> Known:
-    """Return what callers.toml of *group* says."""
+    """Return what callers.toml of *group* says; that is of the default base."""
     return typed.load(group.folder / "callers.toml", Known)
+
+
+def only(group: Group, base: str) -> dict[str, dict[str, list[str]]]:
+    """Return the callers of each kind that *base* has besides, by file."""
+    path = group.hooks(base) / "callers.toml"
+    return typed.load(path, dict[str, dict[str, list[str]]]) if path.is_file() else {}
 
 
 def find(directory: Path, layer: Layer, wanted: Known) -> dict[str, list[str]]:

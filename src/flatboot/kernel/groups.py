@@ -8,8 +8,9 @@ they are applied.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from dataclasses import dataclass
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from flatboot.common import paths, typed
@@ -25,6 +26,7 @@ class Group:
         title: what it is for, a few words.
         gives: what that gives, with a figure of its cover letter.
         needs: the groups without which it does not apply, build or work, by name.
+        needs_on: those that it needs on single bases besides.
         parameters: the boot parameters that it brings.
         sent_to: the lists of the maintainers that it would be sent to.
         name: its name here, and that of its folder.
@@ -36,6 +38,7 @@ class Group:
     needs: tuple[str, ...]
     parameters: tuple[str, ...]
     sent_to: tuple[str, ...]
+    needs_on: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     name: str = ""
     only: frozenset[str] = frozenset()
 
@@ -48,6 +51,10 @@ class Group:
     def overlay(self) -> Path:
         """The folder of the files that no base has."""
         return self.folder / "overlay"
+
+    def needed(self, base: str) -> tuple[str, ...]:
+        """Return the names of the groups that it needs on *base*."""
+        return (*self.needs, *self.needs_on.get(base, ()))
 
     def hooks(self, base: str) -> Path:
         """Return the folder of its patches for *base*."""
@@ -81,7 +88,7 @@ def every() -> tuple[Group, ...]:
         if not file.is_file():
             raise FlatbootError(f"{_order()} lists {name}, but there is no {file}: write it")
         group = dataclasses.replace(typed.load(file, Group), name=name)
-        for need in group.needs:
+        for need in (*group.needs, *itertools.chain(*group.needs_on.values())):
             if need not in [earlier.name for earlier in found]:
                 raise FlatbootError(
                     f"{file} needs {need}, which does not come before {name} in {_order()}:"
@@ -112,7 +119,7 @@ def chosen(base: str, wanted: Sequence[str] = ()) -> tuple[Group, ...]:
     taken = set(wanted or there)
     for name in reversed(known):
         if name in taken:
-            taken.update(known[name].needs)
+            taken.update(known[name].needed(base))
     if lacking := [name for name in known if name in taken and name not in there]:
         raise UsageError(
             f"the group {lacking[0]} has no patches for {base}, which has"
@@ -145,11 +152,11 @@ def parts(base: str, wanted: Sequence[str]) -> tuple[Group, ...]:
     return tuple(taken)
 
 
-def without(group: str, taken: Sequence[Group]) -> list[str]:
-    """Return the names of those of *taken* that do without *group*."""
+def without(group: str, taken: Sequence[Group], base: str) -> list[str]:
+    """Return the names of those of *taken* that do without *group* on *base*."""
     tied = {group}
     for each in taken:
-        if tied.intersection(each.needs):
+        if tied.intersection(each.needed(base)):
             tied.add(each.name)
     return [each.name for each in taken if each.name not in tied]
 

@@ -84,7 +84,8 @@ def resolve(name: str, groups: Sequence[Group], arch: Arch, base: str = "") -> C
         name: of a config in the table, or the path of a full .config.
         groups: the groups that the kernel has; none for the stock flavour.
         arch: the architecture.
-        base: whose configs of Debian are taken; the default's if it is none of the table.
+        base: the name of the base; configs of Debian are those of the default if it is none of the
+            table.
 
     Raises:
         UsageError: there is no such config or file.
@@ -92,7 +93,7 @@ def resolve(name: str, groups: Sequence[Group], arch: Arch, base: str = "") -> C
     """
     table = _table()
     if name in table:
-        parts = ("fragments", arch.name, *(["flatboot"] if groups else []))
+        parts = ("fragments", arch.name, *(["flatboot"] if groups else []), base)
         listed = [file for part in parts for file in table[name].get(part, ())]
         expanded = [file for entry in listed for file in _expanded(entry, groups, arch)]
         for file in expanded:
