@@ -13,7 +13,7 @@ from flatboot.common import paths
 from flatboot.kernel import bases, groups
 
 #: What it holds is seen in the tests of those that need it.
-_WITHOUT = {"resched-lazy", "memcg-room"}
+_WITHOUT = {"resched-lazy", "memcg-room", "later-apis"}
 #: Writes which groups there are in marks, each mark's as one list.
 _MARKS = """
 import json, pytest, sys

@@ -11,7 +11,7 @@ from guests import POOL_2M, Guests, asked
 from flatboot.guest.machine import Node
 from flatboot.record.record import Record
 
-pytestmark = [pytest.mark.groups("published-fixes"), pytest.mark.alone]
+pytestmark = pytest.mark.groups("published-fixes")
 
 ZONES = "poke show zones /proc/zoneinfo"
 LATER = tuple(

@@ -11,7 +11,7 @@ from guests import BASE
 
 from flatboot.kernel import groups, layer, sources
 
-pytestmark = [pytest.mark.groups("published-fixes"), pytest.mark.alone]
+pytestmark = pytest.mark.groups("published-fixes")
 FILE = "kernel/sched/topology.c"
 
 
