@@ -2,6 +2,10 @@
 #ifndef __MM_DEFERRED_INIT_H
 #define __MM_DEFERRED_INIT_H
 
+static inline void deferred_init_setup(void)
+{
+}
+
 static inline void deferred_init_decline(const char *reason)
 {
 }
