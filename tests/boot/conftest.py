@@ -42,7 +42,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if group:
         kept = [item for item in kept if group in needs[item]]
     elif bases.default() != boots.BASE:
-        kept = [item for item in kept if needs[item]]
+        kept = [
+            item for item in kept if needs[item] and not item.get_closest_marker("default_base")
+        ]
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = kept
 

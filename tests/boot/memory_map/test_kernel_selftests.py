@@ -13,7 +13,8 @@ from flatboot.guest.machine import machine
 from flatboot.record import splats
 from flatboot.record.record import Record
 
-pytestmark = pytest.mark.groups("memory-map")
+# What its tables say is true of the default base.
+pytestmark = [pytest.mark.groups("memory-map"), pytest.mark.default_base]
 
 #: What one boot runs: tests that together meet all kinds of memory while it is deferred.
 GROUPS = {
