@@ -13,9 +13,11 @@ from flatboot.record.record import Record
 pytestmark = pytest.mark.groups("memory-map")
 
 MODES = ["wait", "background", "lazy"]
-#: The smaller with one node and the larger with two; the rest runs with the long tests.
+#: The smaller with one node and the larger with two; the others of these run with the long tests.
 SIZES = [
     ("512M", 1),
+    # Two zones on one node.
+    ("6G", 1),
     pytest.param("768M", 2, marks=pytest.mark.long),
     pytest.param("4G", 1, marks=pytest.mark.long),
     ("4G", 2),
