@@ -6,6 +6,7 @@ Of the default base, and of the one that the published figures are of.
 from __future__ import annotations
 
 import cpu_bring_up
+from cpu_bring_up import PUBLISHED_BASE
 from rich.table import Table
 
 from flatboot.analysis import cpu_work, projection, projection_rules
@@ -52,41 +53,40 @@ def published(kept: Kept) -> Table:
 
 def published_base(kept: Kept) -> Table:
     """Return each published row beside its projection from the base that it is of."""
-    found = projected(kept, cpu_bring_up.PUBLISHED_BASE)
+    found = projected(kept, PUBLISHED_BASE)
     return projection_tables.published(found, projection_rules.published())
 
 
 def fixed(kept: Kept) -> Table:
     """Return what the published fixes are of: instructions for one more CPU, few and many."""
     made = table(
-        f"One more CPU on Linux {cpu_bring_up.PUBLISHED_BASE}: instructions of all that boot does",
+        f"One more CPU on Linux {PUBLISHED_BASE}: instructions of all that boot does",
         ["what", "kernel"],
         [],
     )
-    few, many = cpu_bring_up.CPUS[:2], cpu_bring_up.CPUS[-2:]
-    for first, last in (few, many):
+    for first, last in (cpu_bring_up.CPUS[:2], cpu_bring_up.CPUS[-2:]):
         made.add_column(f"{first} to {last} CPUs", justify="right")
     made.add_column("ratio", justify="right")
+    kernels = {
+        name: [
+            cpu_work.boot(kept(cpu_bring_up.wanted(flavour, cpus, cpus, PUBLISHED_BASE)))
+            for cpus in cpu_bring_up.CPUS
+        ]
+        for name, flavour in (("stock", "stock"), ("published-fixes", "flatboot"))
+    }
     for part, what in FIXED.items():
-        for flavour, name in (("stock", "stock"), ("flatboot", "published-fixes")):
-            found = []
-            for ends in (few, many):
-                costs = [
-                    cpu_work.boot(
-                        kept(cpu_bring_up.wanted(flavour, cpus, cpus, cpu_bring_up.PUBLISHED_BASE))
-                    ).together([part])
-                    for cpus in ends
-                ]
-                found.append((costs[1].working - costs[0].working) / (ends[1] - ends[0]))
-            ratio = f"{found[1] / found[0]:.1f}" if found[0] > 0 else ""
-            add(made, what, name, *(f"{value:,.0f}" for value in found), ratio)
+        for name, series in kernels.items():
+            grown = cpu_work.growth(series, [part])
+            assert grown
+            ratio = f"{grown.ratio:.1f}" if grown.ratio else ""
+            add(made, what, name, f"{grown.low:,.0f}", f"{grown.high:,.0f}", ratio)
     return made
 
 
 def nodes(kept: Kept) -> Table:
     """Return what those parts cost where the same CPUs and memory are on more nodes."""
     made = table(
-        f"{ON_NODES[0]} CPUs on Linux {cpu_bring_up.PUBLISHED_BASE}: instructions by NUMA nodes",
+        f"{ON_NODES[0]} CPUs on Linux {PUBLISHED_BASE}: instructions by NUMA nodes",
         ["what"],
         [units.many(count, "node") for count in ON_NODES[1]],
     )
