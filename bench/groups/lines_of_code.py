@@ -16,7 +16,7 @@ def table(kept: Kept) -> Table:
     for heading in ("patches", "files of its own", "hooks", "together"):
         made.add_column(heading, justify="right")
     for group in groups.chosen(base):
-        own, hooked = lines.own_files(group), lines.hooks(group, base)
+        own, hooked = lines.own_files(group, base), lines.hooks(group, base)
         counts = (len(layer.series(group.hooks(base))), own, hooked, own + hooked)
         made.add_row(group.name, *(f"{count:,}" for count in counts))
     return made

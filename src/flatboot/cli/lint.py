@@ -156,7 +156,7 @@ def _kernel_checks(name: str) -> list[Check]:
     code = [
         str((group.overlay / path).relative_to(root))
         for group in taken
-        for path in layer.overlay([group])
+        for path in layer.overlay([group], name)
         if not Path(path).name.startswith(".")
     ]
     return [

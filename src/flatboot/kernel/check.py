@@ -193,7 +193,7 @@ class Robot:
         """Yield the tree after each patch; what a patch leaves as it was is not compiled again."""
         base = self.source.base()
         series = topics.read(self.taken, base)
-        patches, overlay = layer.patches(self.taken, base), layer.overlay(self.taken)
+        patches, overlay = layer.patches(self.taken, base), layer.overlay(self.taken, base)
 
         def after(number: int) -> Layer:
             done = series[:number]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from flatboot.common import processes
+from flatboot.common import processes, typed
 from flatboot.common.errors import FlatbootError
 from flatboot.common.git import git
 from flatboot.kernel.groups import Group
@@ -96,16 +96,40 @@ def patches(groups: Sequence[Group], base: str) -> list[Path]:
     ]
 
 
-def overlay(groups: Sequence[Group]) -> dict[str, File]:
-    """Return the overlay files of *groups* by their path in a kernel tree.
+@dataclass(frozen=True)
+class _Overlay:
+    topics: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def owners(group: Group) -> dict[str, tuple[str, ...]]:
+    """Return which topic of *group* brings which files of its overlay, as overlay.toml says."""
+    file = group.folder / "overlay.toml"
+    return typed.load(file, _Overlay).topics if file.is_file() else {}
+
+
+def files(group: Group) -> dict[str, Path]:
+    """Return all files in the overlay of *group* by their path in a kernel tree, sorted."""
+    paths = sorted(path for path in group.overlay.rglob("*") if path.is_file())
+    return {str(path.relative_to(group.overlay)): path for path in paths}
+
+
+def overlay(groups: Sequence[Group], base: str) -> dict[str, File]:
+    """Return the overlay files of *groups* for *base* by their path in a kernel tree.
+
+    What topics bring that *base* has not is left out.
 
     Raises:
         FlatbootError: two groups bring the same file.
     """
     found: dict[str, File] = {}
     for group in groups:
-        for path in sorted(path for path in group.overlay.rglob("*") if path.is_file()):
-            name = str(path.relative_to(group.overlay))
+        there = {patch.stem for patch in series(group.hooks(base))}
+        others = {
+            name for topic, names in owners(group).items() if topic not in there for name in names
+        }
+        for name, path in files(group).items():
+            if name in others:
+                continue
             if name in found:
                 raise FlatbootError(f"{path} is in the overlay of another group, too: drop one")
             found[name] = File.read(path)
@@ -121,7 +145,7 @@ def inputs_digest(groups: Sequence[Group], base: str) -> str:
     for patch in patches(groups, base):
         _, *change = re.split(rb"^diff --git ", patch.read_bytes(), flags=re.MULTILINE)
         total.update(hashlib.sha256(b"\0".join(change)).digest())
-    for name, file in sorted(overlay(groups).items()):
+    for name, file in sorted(overlay(groups, base).items()):
         total.update(f"\n{name} {file.digest}".encode())
     return total.hexdigest()
 
@@ -170,7 +194,7 @@ def of(tree: Path, groups: Sequence[Group], base: str) -> Layer:
     Raises:
         DoesNotApply, FlatbootError: as ``make`` does.
     """
-    return make(tree, patches(groups, base), overlay(groups))
+    return make(tree, patches(groups, base), overlay(groups, base))
 
 
 def apply(patch: Path, folder: Path, *options: str) -> None:

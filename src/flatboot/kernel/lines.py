@@ -12,11 +12,14 @@ _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _LEFT_OUT = re.compile(r"(_test|_kunit)\.c$|^include/trace/|^tools/")
 
 
-def own_files(group: Group) -> int:
-    """Return the lines of C in the overlay of *group*: no comments, empty lines, tests, traces."""
+def own_files(group: Group, base: str) -> int:
+    """Return the lines of C in the overlay of *group* for *base*.
+
+    Without comments, empty lines, tests and tracepoints.
+    """
     return sum(
         _code(file.content.decode())
-        for name, file in layer.overlay([group]).items()
+        for name, file in layer.overlay([group], base).items()
         if _counts(name)
     )
 

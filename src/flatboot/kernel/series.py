@@ -52,7 +52,7 @@ def _taken(source: Source, group: str | None = None) -> _Taken:
     base = source.base()
     chosen = groups.chosen(base, [group] if group else ())
     return _Taken(
-        chosen, topics.read(chosen, base), layer.patches(chosen, base), layer.overlay(chosen)
+        chosen, topics.read(chosen, base), layer.patches(chosen, base), layer.overlay(chosen, base)
     )
 
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from flatboot.common import atomic, typed
+from flatboot.common import atomic
 from flatboot.common.errors import FlatbootError
 from flatboot.kernel import groups, layer
 from flatboot.kernel.groups import Group
@@ -105,21 +105,21 @@ def read(taken: Sequence[Group], base: str) -> list[Topic]:
 
 
 def _of_group(group: Group, base: str) -> list[Topic]:
-    owners = _owners(group)
+    owners = layer.owners(group)
     patches = layer.series(group.hooks(base))
-    names = [path.stem for path in patches]
-    there = set(layer.overlay([group]))
+    names = {path.stem for path in group.folder.glob("hooks/*/*.patch")}
+    there = layer.files(group)
     where = group.folder / "overlay.toml"
     listed = [path for files in owners.values() for path in files]
     problems = [
-        *(f"topic {name} has no patch for {base}" for name in owners if name not in names),
+        *(f"topic {name} has no patch" for name in owners if name not in names),
         *(f"{path} is not in overlay/" for path in listed if path not in there),
         *(
             f"{path} belongs to two topics"
             for path in sorted(set(listed))
             if listed.count(path) > 1
         ),
-        *(f"{path} belongs to no topic" for path in sorted(there.difference(listed))),
+        *(f"{path} belongs to no topic" for path in there if path not in listed),
     ]
     if problems:
         raise FlatbootError(f"{where} is wrong: {'; '.join(problems)}")
@@ -151,7 +151,7 @@ def write(base: str, topics: Sequence[Topic], overlay: dict[str, File]) -> list[
     """Make hooks for *base*, overlay.toml and overlay/ of each group what is given.
 
     Files that are so already are left alone; patches and overlay files of no topic are removed.
-    A group that *base* has not, and gets no topic of, keeps what it has for other bases.
+    Groups, and topics of them, that only other bases have keep what they have.
 
     Returns:
         The files that were written or removed.
@@ -168,17 +168,27 @@ def _write_group(
     group: Group, base: str, topics: Sequence[Topic], overlay: dict[str, File]
 ) -> list[Path]:
     hooks = group.hooks(base)
-    brought = [path for topic in topics for path in topic.overlay]
+    there = set(layer.files(group).values())
+    there.update(hooks.glob("*.patch"), hooks.glob("series"), group.folder.glob("overlay.toml"))
+    elsewhere = {
+        path.stem for path in group.folder.glob("hooks/*/*.patch") if path.parent != hooks
+    } - {topic.name for topic in topics}
+    kept = {name: paths for name, paths in layer.owners(group).items() if name in elsewhere}
+    there -= {group.overlay / path for paths in kept.values() for path in paths}
+    brought = {topic.name: topic.overlay for topic in topics if topic.overlay}
     wanted = {
         **{hooks / f"{topic.name}.patch": File(topic.format().encode()) for topic in topics},
-        **{group.overlay / path: overlay[path] for path in brought if path in overlay},
+        **{
+            group.overlay / path: overlay[path]
+            for paths in brought.values()
+            for path in paths
+            if path in overlay
+        },
     }
     if topics:
         wanted[hooks / "series"] = File("".join(f"{t.name}.patch\n" for t in topics).encode())
-    if brought:
-        wanted[group.folder / "overlay.toml"] = File(_overlay_toml(topics).encode())
-    there = {path for path in group.overlay.rglob("*") if path.is_file()}
-    there.update(hooks.glob("*.patch"), hooks.glob("series"), group.folder.glob("overlay.toml"))
+    if brought or kept:
+        wanted[group.folder / "overlay.toml"] = File(_overlay_toml(brought | kept).encode())
     changed = []
     for path in sorted(there - wanted.keys()):
         path.unlink()
@@ -193,22 +203,11 @@ def _write_group(
     return changed
 
 
-@dataclass(frozen=True)
-class _Overlay:
-    topics: dict[str, tuple[str, ...]] = field(default_factory=dict)
-
-
-def _owners(group: Group) -> dict[str, tuple[str, ...]]:
-    file = group.folder / "overlay.toml"
-    return typed.load(file, _Overlay).topics if file.is_file() else {}
-
-
-def _overlay_toml(topics: Sequence[Topic]) -> str:
+def _overlay_toml(owners: dict[str, tuple[str, ...]]) -> str:
     parts = [_HEADER]
-    for topic in topics:
-        if topic.overlay:
-            files = "".join(f"  {_quoted(path)},\n" for path in topic.overlay)
-            parts.append(f"{_quoted(topic.name)} = [\n{files}]\n")
+    for name, paths in sorted(owners.items()):
+        files = "".join(f"  {_quoted(path)},\n" for path in paths)
+        parts.append(f"{_quoted(name)} = [\n{files}]\n")
     return "\n".join(parts)
 
 

@@ -70,13 +70,13 @@ def test_what_counts(checkout: Path) -> None:
         },
     )
     (group,) = groups.chosen("7.3", ["first"])
-    assert lines.own_files(group) == 6
+    assert lines.own_files(group, "7.3") == 6
     assert lines.hooks(group, "7.3") == 2
 
 
 def test_the_memory_map_is_as_small_as_its_idea() -> None:
     total = {
-        group.name: lines.own_files(group) + lines.hooks(group, bases.default())
+        group.name: lines.own_files(group, bases.default()) + lines.hooks(group, bases.default())
         for group in groups.chosen(bases.default(), ["memory-map-reserved"])
     }
     assert 500 < total["memory-map"] <= 1000
