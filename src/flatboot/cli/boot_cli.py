@@ -121,13 +121,14 @@ def _shell(spec: BootSpec) -> int:
 
 @disk.full_is_an_error()
 def run_demo(
+    base: kernel_cli.Base = None,
     output: Annotated[Path, typer.Option(help="Folder for the records and the plot.")] = Path(
         "out/demo"
     ),
     fresh: Fresh = False,
 ) -> None:
     """Boot stock and flatboot from 2 GiB to 1 TiB and print what that costs each of them."""
-    records = demo.run(output, fresh=fresh)
+    records = demo.run(kernel_cli.source_name(base, None), output, fresh=fresh)
     console = screen.console()
     console.print(tables.growth_table([record for record in records if record.phases]))
     boots = f"{units.many(stored.tally.made, 'boot')} made"

@@ -23,8 +23,8 @@ _BESIDE = 4e9
 _LAZY = "deferred_init=lazy"
 
 
-def run(output: Path, *, fresh: bool) -> list[Record]:
-    """Boot both kernels, write records and plot to *output*, and return the records.
+def run(base: str, output: Path, *, fresh: bool) -> list[Record]:
+    """Boot both kernels of *base*, write records and plot to *output*, and return the records.
 
     With *fresh*, boots that the store has are done again.
     """
@@ -37,9 +37,9 @@ def run(output: Path, *, fresh: bool) -> list[Record]:
             f" {units.decimal_size(available)} is free: stock goes up to"
             f" {units.binary_size(largest)}, flatboot to {units.binary_size(_LARGE)}"
         )
-    wanted = plan(largest)
+    wanted = plan(base, largest)
     for flavour in ("stock", "flatboot"):
-        KernelName(flavour, _CONFIG).image()
+        KernelName(flavour, _CONFIG, base=base).image()
     side_by_side = available >= host.boot_memory(largest) + _BESIDE
     with progress.step("booting", total=len(wanted)) as step:
         records = run_coroutine(_boot_all(wanted, 2 if side_by_side else 1, step, fresh))
@@ -50,13 +50,13 @@ def run(output: Path, *, fresh: bool) -> list[Record]:
     return records
 
 
-def plan(largest: int) -> list[BootSpec]:
+def plan(base: str, largest: int) -> list[BootSpec]:
     """Return the boots of the demo, the longest first: phases at both ends, bare in between."""
     sizes = sorted({largest, *(size for size in _BETWEEN if size < largest), _SMALL}, reverse=True)
     return [
-        *(_boot("stock", "", size, size in (largest, _SMALL)) for size in sizes),
+        *(_boot(base, "stock", "", size, size in (largest, _SMALL)) for size in sizes),
         *(
-            _boot("flatboot", _LAZY, size, size in (_LARGE, _SMALL))
+            _boot(base, "flatboot", _LAZY, size, size in (_LARGE, _SMALL))
             for size in (_LARGE, *reversed(_BETWEEN), _SMALL)
         ),
     ]
@@ -70,8 +70,9 @@ def largest_stock(available: float) -> int:
     return size
 
 
-def _boot(flavour: str, cmdline: str, size: int, phases: bool) -> BootSpec:
-    return BootSpec(KernelName(flavour, _CONFIG), machine(memory=size), cmdline, phases=phases)
+def _boot(base: str, flavour: str, cmdline: str, size: int, phases: bool) -> BootSpec:
+    image = KernelName(flavour, _CONFIG, base=base)
+    return BootSpec(image, machine(memory=size), cmdline, phases=phases)
 
 
 async def _boot_all(
