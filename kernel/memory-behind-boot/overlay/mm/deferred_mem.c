@@ -388,8 +388,9 @@ void __init deferred_mem_keep(phys_addr_t start, phys_addr_t end)
 
 static int __init deferred_mem_compare(const void *a, const void *b)
 {
-	return cmp_int(((const struct deferred_mem_range *)a)->start,
-		       ((const struct deferred_mem_range *)b)->start);
+	const struct deferred_mem_range *left = a, *right = b;
+
+	return (left->start > right->start) - (left->start < right->start);
 }
 
 /* The node of a memory block, which boot did not see. */
@@ -1360,14 +1361,8 @@ static struct attribute *deferred_mem_attrs[] = {
 	NULL,
 };
 
-static const struct bin_attribute * const deferred_mem_bin_attrs[] = {
-	&bin_attr_plan,
-	NULL,
-};
-
 static const struct attribute_group deferred_mem_attr_group = {
 	.attrs = deferred_mem_attrs,
-	.bin_attrs = deferred_mem_bin_attrs,
 };
 
 #ifdef CONFIG_HIBERNATION
@@ -1394,7 +1389,8 @@ static int __init deferred_mem_init(void)
 	deferred_mem_plan();
 	deferred_mem_kobj = kobject_create_and_add("deferred_mem_init", kernel_kobj);
 	if (!deferred_mem_kobj ||
-	    sysfs_create_group(deferred_mem_kobj, &deferred_mem_attr_group))
+	    sysfs_create_group(deferred_mem_kobj, &deferred_mem_attr_group) ||
+	    sysfs_create_bin_file(deferred_mem_kobj, &bin_attr_plan))
 		pr_warn("no files in sysfs\n");
 
 #ifdef CONFIG_HIBERNATION
