@@ -22,6 +22,7 @@ from guests import (
 
 from flatboot.guest import borrowed
 from flatboot.guest.boot_spec import BootSpec
+from flatboot.guest.machine import Node
 from flatboot.kernel.build import KernelName
 from flatboot.record.record import Record
 
@@ -46,7 +47,7 @@ def deferred(
     *programs: str,
     mode: str = "lazy",
     cpus: int = 2,
-    nodes: int = 2,
+    nodes: int | tuple[Node, ...] = 2,
     config: str = "debug",
 ) -> BootSpec:
     """Return the ask for a guest, each CPU on a node of its own, that builds pools later."""
@@ -136,24 +137,25 @@ COUNTED = "first some punched back bound gigantic reserved over under all rest a
 def test_a_pool_is_counted_at_once_and_built_when_it_is_taken(
     guests: Guests, hvo: str, config: str
 ) -> None:
-    boot = "hugepagesz=2M hugepages=300 hugepagesz=1G hugepages=1:2"
+    # The same of each node, also where four threads share them out, each from the first node on.
+    boot = "hugepagesz=2M hugepages=304 hugepagesz=1G hugepages=1:2"
     ask = deferred("8G", boot, *TAKEN, config=config)
     stock = guests(on_stock(ask))
     record = guests(dataclasses.replace(ask, cmdline=f"{ask.cmdline} {hvo}".strip()))
     first = results(record, "first.")
-    assert (first["2m.nr"], first["2m.free"], first["2m.resv"]) == (300, 300, 100)
-    assert (first["1g.nr"], first["1g.free"], first["total"]) == (2, 2, 300)
-    pools = {"2m": 300, "2m.node0": 150, "2m.node1": 150, "1g": 2, "1g.node1": 2}
+    assert (first["2m.nr"], first["2m.free"], first["2m.resv"]) == (304, 304, 100)
+    assert (first["1g.nr"], first["1g.free"], first["total"]) == (2, 2, 304)
+    pools = {"2m": 304, "2m.node0": 152, "2m.node1": 152, "1g": 2, "1g.node1": 2}
     assert unbuilt(record, "first") == pools
-    assert 0 < unbuilt(record, "some")["2m.node0"] <= 50
-    assert unbuilt(record, "some")["2m.node1"] == 150
+    assert 0 < unbuilt(record, "some")["2m.node0"] <= 52
+    assert unbuilt(record, "some")["2m.node1"] == 152
     assert unbuilt(record, "gigantic")["1g"] == 1
     assert unbuilt(record, "last") == {}
     assert DONE in record.log
     assert_counts_alike(record, stock, COUNTED)
     assert_answers_alike(record, stock)
     assert_used(record, stock)
-    saved_kb = 300 * SAVED_2M + 2 * SAVED_1G if hvo else 0
+    saved_kb = 304 * SAVED_2M + 2 * SAVED_1G if hvo else 0
     assert_free_alike(record, stock, "first")
     assert_free_alike(record, stock, "last", -saved_kb)
 
@@ -330,6 +332,20 @@ def test_what_cannot_be_had_is_told(guests: Guests, pools: str, config: str) -> 
     allocated = sum(map(int, re.findall(r"2\.00 MiB failed.*Only allocated (\d+)", record.log)))
     assert allocated == first["2m.nr"] - (20 if "1:20" in pools else 60)
     assert unbuilt(record, "first")["2m"] > first["2m.nr"] // 2
+    assert_used(record, stock)
+
+
+@pytest.mark.parametrize("config", COMPARED)
+@pytest.mark.parametrize("pages", ["5", "0:3,1:2"])
+def test_gigantic_pages_that_a_node_has_not(guests: Guests, pages: str, config: str) -> None:
+    """They come from another, or are not had, as on stock; and each is counted where it lies."""
+    nodes = (Node(2 << 30, 1), Node(6 << 30, 1))
+    pools = f"hugepagesz=1G hugepages={pages}"
+    pool = "pool some 1g count:first map:2 touch:2"
+    ask = deferred("8G", pools, pool, nodes=nodes, config=config)
+    record, stock = guests(ask), guests(on_stock(ask))
+    assert_counts_alike(record, stock, "first")
+    assert unbuilt(record, "first")["1g"]
     assert_used(record, stock)
 
 
