@@ -76,14 +76,15 @@ def image_growth(ours: Record, stock: Record) -> int:
 def node_growth(ours: Record, stock: Record) -> tuple[int, int]:
     """Return what a node may have less with ours, and more, in kB.
 
-    The image lies on one node, and is larger by as much as all of it is. If it came out smaller, as
-    sections begin on a page, what is reserved may be more on one node, and what is freed again on
-    another.
+    What is reserved may be more on one node, and what is freed again on another: the image, which
+    lies on one, holds more that boot alone needs, and is smaller for that where sections begin on
+    a page; and boot allocates more elsewhere.
     """
-    if (growth := image_growth(ours, stock)) > 0:
-        return growth, 0
     mine, theirs = said(ours), said(stock)
-    return mine.reserved - theirs.reserved, mine.freed - theirs.freed
+    fewer, more = mine.reserved - theirs.reserved, mine.freed - theirs.freed
+    if (growth := image_growth(ours, stock)) > 0:
+        return max(growth, fewer), max(more, 0)
+    return fewer, more
 
 
 def pair(guests: Guests, memory: str, nodes: int, mode: str) -> tuple[Record, Record]:
