@@ -28,14 +28,15 @@ POOLS = {
 }
 FILLED = [pool for pool in POOLS if pool != "none"]
 MEMORY = "1T"
+OLDER = "6.12"
 GIB_IN_MIB = 1024
 
 
-def boot(kept: Kept, kernel: str, pool: str, *, touch: bool = False) -> Record:
+def boot(kept: Kept, kernel: str, pool: str, *, touch: bool = False, base: str = "") -> Record:
     """Return a boot of a machine with a pool; with *touch* it takes 1 GiB of it then."""
     flavour, mode = KERNELS[kernel]
     parameters, way = POOLS[pool]
-    folder = f"hugetlb/{kernel.replace('=', '-')}/{pool.replace(' ', '-')}"
+    folder = f"{_file(base)}/{kernel.replace('=', '-')}/{pool.replace(' ', '-')}"
     return kept(
         Wanted(
             folder.replace(",", ""),
@@ -45,24 +46,38 @@ def boot(kept: Kept, kernel: str, pool: str, *, touch: bool = False) -> Record:
             programs=(f"zeroed touch first {way} {GIB_IN_MIB}",) if touch else (),
             fills=False,
             reads=Reads(results=("first.ticks",)) if touch else NOTHING,
+            base=base,
         )
     )
 
 
+def _file(base: str) -> str:
+    return "older-pools" if base else "hugetlb"
+
+
 def boots(kept: Kept) -> Table:
     """Return what pools add to the instructions from reset to /init."""
+    return _boots_of(kept, "", "Instructions")
+
+
+def boots_older(kept: Kept) -> Table:
+    """Return the same of the base before the default one."""
+    return _boots_of(kept, OLDER, f"Linux {OLDER}: instructions")
+
+
+def _boots_of(kept: Kept, base: str, what: str) -> Table:
     made = Table(
-        title="Instructions from reset to /init, in millions, and by what more than with no pool",
+        title=f"{what} from reset to /init, in millions, and by what more than with no pool",
         caption="1 TiB, one CPU, exact clock; pools of 900 GiB",
     )
     made.add_column("kernel")
     for column in ("no pool", *FILLED):
         made.add_column(column, justify="right")
     for kernel in KERNELS:
-        none = boot(kept, kernel, "none").to_init
+        none = boot(kept, kernel, "none", base=base).to_init
         cells = [f"{none / 1e6:,.1f}"]
         for pool in FILLED:
-            record = boot(kept, kernel, pool)
+            record = boot(kept, kernel, pool, base=base)
             cells.append(f"{record.to_init / 1e6:,.1f} ({record.to_init / none:.3f})")
         made.add_row(kernel, *cells)
     return made
@@ -106,13 +121,13 @@ GROWING = {
 }
 
 
-def _boots(
-    kept: Kept, folder: str, flavour: str, nodes: int, cmdline: str, program: str
+def _growing_boots(
+    kept: Kept, folder: str, flavour: str, nodes: int, cmdline: str, program: str, base: str
 ) -> list[Record]:
     return [
         kept(
             Wanted(
-                f"hugetlb/{folder}",
+                folder,
                 flavour,
                 GROWING_MEMORY,
                 cmdline,
@@ -123,21 +138,24 @@ def _boots(
                 clock="wall",
                 run=run,
                 reads=_AT_RUN_TIME if program else _AT_BOOT,
+                base=base,
             )
         )
         for run in range(1, RUNS + 1)
     ]
 
 
-def growing(kept: Kept, way: str, flavour: str, count: str) -> float:
+def growing(kept: Kept, way: str, flavour: str, count: str, base: str = "") -> float:
     """Return the milliseconds that a pool takes to grow, with *count* threads; "" for stock's own.
 
     At boot it is the initcall that allocates the pool.
     """
     nodes, pool, program = GROWING[way]
     setting = f"hugepage_alloc_threads={count}" if count else ""
-    folder = f"{way.replace(',', '').replace(' ', '-')}/{count or 'stock'}"
-    records = _boots(kept, folder, flavour, nodes, f"{pool} {setting}".strip(), program)
+    folder = f"{_file(base)}/{way.replace(',', '').replace(' ', '-')}/{count or 'stock'}"
+    records = _growing_boots(
+        kept, folder, flavour, nodes, f"{pool} {setting}".strip(), program, base
+    )
     if program:
         return median(record.seconds("pool.ticks") for record in records) * 1e3
     return median(int(_INITCALL.findall(record.log)[0]) for record in records) / 1e3
@@ -158,6 +176,23 @@ def threads(kept: Kept) -> Table:
         ours = {count: growing(kept, way, "flatboot", count) for count in THREADS}
         cells = [f"{ours[count]:,.0f}" for count in THREADS]
         made.add_row(way, f"{stock:,.0f}", *cells, f"{stock / ours['auto']:.2f}")
+    return made
+
+
+def threads_older(kept: Kept) -> Table:
+    """Return how long a pool takes to grow on the base before the default one, beside stock."""
+    made = Table(
+        title=f"Linux {OLDER}: milliseconds to allocate {GROWING_PAGES:,} pages of 2 MiB",
+        caption=f"{GROWING_MEMORY.rstrip('G')} GiB, {CPUS} CPUs, wall clock, medians of {RUNS}"
+        " boots; at boot: the initcall that allocates the pool",
+    )
+    made.add_column("when")
+    for column in ("stock", "auto", "stock / auto"):
+        made.add_column(column, justify="right")
+    for way in GROWING:
+        stock = growing(kept, way, "stock", "", OLDER)
+        ours = growing(kept, way, "flatboot", "auto", OLDER)
+        made.add_row(way, f"{stock:,.0f}", f"{ours:,.0f}", f"{stock / ours:.2f}")
     return made
 
 
