@@ -95,7 +95,9 @@ def check(
     trials = [trial for trial in every if only is None or only in trial.title]
     if not trials:
         raise UsageError(f"nothing that is tried has {only!r} in its title")
-    short_form = group is None and seeds is None and first == 1 and not long
+    # What is kept is of the default base.
+    default = name == bases.default() and group is None
+    short_form = default and seeds is None and first == 1 and not long
     tried: dict[str, Tried] = {}
     for title, outcome in _tried(robot, trials):
         tried[title] = outcome

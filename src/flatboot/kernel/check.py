@@ -170,7 +170,7 @@ class Robot:
         """Yield sparse and W=1 where it is known that all the features are on."""
         for name in arches.names():
             arch = arches.load(name)
-            config = kconfig.resolve(_SPARSE_CONFIG, self.taken, arch)
+            config = kconfig.resolve(_SPARSE_CONFIG, self.taken, arch, self.source.name)
             attempt = Attempt(
                 arch,
                 "gcc",
@@ -213,7 +213,7 @@ class Robot:
         whole: bool,
     ) -> Compilation:
         arch = arches.load("x86_64")
-        config = kconfig.resolve(_STEP_CONFIG, taken, arch)
+        config = kconfig.resolve(_STEP_CONFIG, taken, arch, self.source.name)
 
         def configure(maker: Make) -> Path:
             # Without all patches of a group, its options do not take.

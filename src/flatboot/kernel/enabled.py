@@ -65,7 +65,9 @@ def _listed(maker: Make, source_arch: str, bits: str, folder: Path) -> set[str]:
         "--silent",
         f"--file={_RULES}",
         f"srctree={maker.tree}",
+        # Where the rules look for the folder: older bases go by the second.
         f"srcroot={maker.tree}",
+        f"VPATH={maker.tree}",
         "objtree=.",
         f"SRCARCH={source_arch}",
         f"BITS={bits}",
