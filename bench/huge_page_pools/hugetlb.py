@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
+from headline import OLDER
 from rich.table import Table
 
 from flatboot.campaign.kept import Kept, Wanted
@@ -28,7 +29,6 @@ POOLS = {
 }
 FILLED = [pool for pool in POOLS if pool != "none"]
 MEMORY = "1T"
-OLDER = "6.12"
 GIB_IN_MIB = 1024
 
 
@@ -145,7 +145,7 @@ def _growing_boots(
     ]
 
 
-def growing(kept: Kept, way: str, flavour: str, count: str, base: str = "") -> float:
+def growing(kept: Kept, way: str, flavour: str, count: str, base: str) -> float:
     """Return the milliseconds that a pool takes to grow, with *count* threads; "" for stock's own.
 
     At boot it is the initcall that allocates the pool.
@@ -163,36 +163,28 @@ def growing(kept: Kept, way: str, flavour: str, count: str, base: str = "") -> f
 
 def threads(kept: Kept) -> Table:
     """Return how long a pool takes to grow, by threads, beside stock."""
-    made = Table(
-        title=f"Milliseconds to allocate {GROWING_PAGES:,} pages of 2 MiB",
-        caption=f"{GROWING_MEMORY.rstrip('G')} GiB, {CPUS} CPUs, wall clock, medians of {RUNS}"
-        " boots; at boot: the initcall that allocates the pool",
-    )
-    made.add_column("when")
-    for column in ("stock", *THREADS, "stock / auto"):
-        made.add_column(column, justify="right")
-    for way in GROWING:
-        stock = growing(kept, way, "stock", "")
-        ours = {count: growing(kept, way, "flatboot", count) for count in THREADS}
-        cells = [f"{ours[count]:,.0f}" for count in THREADS]
-        made.add_row(way, f"{stock:,.0f}", *cells, f"{stock / ours['auto']:.2f}")
-    return made
+    return _threads_of(kept, "", "Milliseconds", THREADS)
 
 
 def threads_older(kept: Kept) -> Table:
-    """Return how long a pool takes to grow on the base before the default one, beside stock."""
+    """Return the same of the base before the default one, with as many threads as it chooses."""
+    return _threads_of(kept, OLDER, f"Linux {OLDER}: milliseconds", ("auto",))
+
+
+def _threads_of(kept: Kept, base: str, what: str, counts: Sequence[str]) -> Table:
     made = Table(
-        title=f"Linux {OLDER}: milliseconds to allocate {GROWING_PAGES:,} pages of 2 MiB",
+        title=f"{what} to allocate {GROWING_PAGES:,} pages of 2 MiB",
         caption=f"{GROWING_MEMORY.rstrip('G')} GiB, {CPUS} CPUs, wall clock, medians of {RUNS}"
         " boots; at boot: the initcall that allocates the pool",
     )
     made.add_column("when")
-    for column in ("stock", "auto", "stock / auto"):
+    for column in ("stock", *counts, "stock / auto"):
         made.add_column(column, justify="right")
     for way in GROWING:
-        stock = growing(kept, way, "stock", "", OLDER)
-        ours = growing(kept, way, "flatboot", "auto", OLDER)
-        made.add_row(way, f"{stock:,.0f}", f"{ours:,.0f}", f"{stock / ours:.2f}")
+        stock = growing(kept, way, "stock", "", base)
+        ours = {count: growing(kept, way, "flatboot", count, base) for count in counts}
+        cells = [f"{ours[count]:,.0f}" for count in counts]
+        made.add_row(way, f"{stock:,.0f}", *cells, f"{stock / ours['auto']:.2f}")
     return made
 
 
