@@ -23,6 +23,8 @@ from flatboot.kernel.targets import CompileTarget
 _ALWAYS = (
     "CONFIG_WERROR=n",
     "CONFIG_KASAN=n",
+    "CONFIG_KCSAN=n",
+    "CONFIG_KMSAN=n",
     "CONFIG_KCOV=n",
     "CONFIG_GCOV_KERNEL=n",
     "CONFIG_UBSAN=n",
@@ -33,9 +35,9 @@ _ALWAYS = (
 )
 #: The one config in which sparse looks, too, and the one in which groups and patches are compiled.
 _SPARSE_CONFIG, _STEP_CONFIG = "debug", "users"
-#: Comments are read beside sparse, and where everything is configured, by the first compiler: what
-#: is wrong with them hangs on none, and reading them takes as long as compiling. Elsewhere python3
-#: reads this in place of the kernel's script.
+#: Comments are read beside sparse, and where everything is configured for the first target by the
+#: first compiler: what is wrong with them hangs on neither. Elsewhere python3 reads this in place
+#: of the kernel's script.
 _NO_COMMENTS = "KERNELDOC=/dev/null"
 
 
@@ -121,7 +123,8 @@ class Robot:
         if self.long or first:
             yield self._trial("allnoconfig", target, cc, nothing, goals=linked)
             yield self._trial("defconfig", target, cc, usual, "W=1", _NO_COMMENTS)
-        words = ("W=1",) if first else ("W=1", _NO_COMMENTS)
+        comments = first and target == self.targets[0]
+        words = ("W=1",) if comments else ("W=1", _NO_COMMENTS)
         yield self._trial("allmodconfig", target, cc, everything, *words, whole=self.long)
 
     def _trial(
@@ -215,9 +218,12 @@ class Robot:
         arch = arches.load("x86_64")
         config = kconfig.resolve(_STEP_CONFIG, taken, arch, self.source.name)
 
-        def configure(maker: Make) -> Path:
-            # Without all patches of a group, its options do not take.
-            return kconfig.configure(maker, config, check=whole)
+        def configure(maker: Make) -> None:
+            if whole:
+                _named(config, maker)
+            else:
+                # Without all patches of a group, its options do not take.
+                _made(maker, "alldefconfig", [text.read_text() for text in config.files])
 
         lane = kind.replace(" ", "-")
         attempt = Attempt(arch, "gcc", lane, configure, anew=whole)

@@ -136,7 +136,8 @@ def judge(ours: Tree, stock: Tree, attempt: Attempt, files: Sequence[str]) -> Ju
             log = maker.objects / "config.log"
             maker.run("olddefconfig", what="the same config on stock", log=log)
 
-        before = _say(stock, dataclasses.replace(attempt, configure=the_same), files).messages
+        again = dataclasses.replace(attempt, configure=the_same)
+        before = _say(stock, again, _spoken_of(said.messages, files)).messages
     return Judgement(
         files=len(said.compiled),
         objections=tuple(sorted(said.messages - before | undefined)),
@@ -154,6 +155,15 @@ def messages_in(output: str) -> frozenset[str]:
         for match in _MESSAGE.finditer(output)
     }
     return frozenset(said | {f"{name}: error: not made" for name in _FAILED.findall(output)})
+
+
+def _spoken_of(messages: frozenset[str], files: Sequence[str]) -> Sequence[str]:
+    """Return those of *files* that *messages* name; all, if one names a file that others include.
+
+    What stock says of the others is not asked.
+    """
+    named = {re.sub(r"\.o$", ".c", message.partition(":")[0]) for message in messages}
+    return sorted(named) if named <= {*files} else files
 
 
 def _say(where: Tree, attempt: Attempt, files: Sequence[str]) -> _Said:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,32 @@ def test_what_stock_says_as_well_is_left_out(
     verdict = compiling.judge(ours, stock, attempt, ["mm/a.c"])
     assert verdict.objections == objections
     assert verdict.base_fails == base_fails
+
+
+@pytest.mark.parametrize(
+    ("messages", "asked"),
+    [
+        ({"mm/a.c: warning: w", "mm/b.o: error: not made"}, ["mm/a.c", "mm/b.c"]),
+        ({"mm/a.c: warning: w", "include/linux/mm.h: warning: w"}, ["mm/a.c", "mm/b.c", "mm/c.c"]),
+        ({"mm/included.c: warning: w"}, ["mm/a.c", "mm/b.c", "mm/c.c"]),
+        ({"make prepare: error: it fails"}, ["mm/a.c", "mm/b.c", "mm/c.c"]),
+    ],
+)
+def test_stock_is_asked_for_what_is_objected_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, messages: set[str], asked: list[str]
+) -> None:
+    compiled: dict[str, list[str]] = {}
+
+    def say(where: Tree, attempt: Attempt, files: Sequence[str]) -> compiling._Said:
+        compiled[where.name] = [*files]
+        return said(messages, set())
+
+    monkeypatch.setattr(compiling, "_say", say)
+    ours = tree(tmp_path, "ours", mm__a_dot_c="")
+    stock = Tree(ours.source, Layer(), "stock")
+    attempt = Attempt(TARGET, "gcc", "o", lambda maker: None)
+    compiling.judge(ours, stock, attempt, ["mm/a.c", "mm/b.c", "mm/c.c"])
+    assert compiled == {"ours": ["mm/a.c", "mm/b.c", "mm/c.c"], "stock": asked}
 
 
 def test_what_a_file_that_is_left_out_defines_is_not_missed(
