@@ -36,7 +36,7 @@ SHARE, MOST = 0.95, 25
 
 def measured(kept: Kept, flavour: str, memory: str) -> Record:
     """Return the record of one boot."""
-    return kept(Wanted("growth", flavour, memory, CMDLINE[flavour], functions=True))
+    return kept(Wanted("growth", flavour, memory, CMDLINE[flavour], functions="instructions"))
 
 
 def table(small: Record, large: Record) -> Table:

@@ -9,7 +9,7 @@ from pathlib import Path
 from flatboot.common import host, progress, units
 from flatboot.common.errors import FlatbootError
 from flatboot.guest import stored
-from flatboot.guest.boot_spec import BootSpec, Clock, Counted
+from flatboot.guest.boot_spec import BootSpec, Clock, Counted, Functions
 from flatboot.guest.machine import machine
 from flatboot.kernel import bases
 from flatboot.kernel.build import KernelName
@@ -61,7 +61,7 @@ class Wanted:
     nodes: int = 1
     programs: tuple[str, ...] = ()
     phases: bool = False
-    functions: bool = False
+    functions: Functions = ""
     spans: bool = False
     counted: Counted = ""
     config: str = _CONFIG
@@ -186,7 +186,7 @@ class Kept:
 def _reads(wanted: Wanted) -> Reads:
     """Return all that is read of *wanted*."""
     return dataclasses.replace(
-        wanted.reads, phases=wanted.phases, functions=wanted.functions, spans=wanted.spans
+        wanted.reads, phases=wanted.phases, functions=bool(wanted.functions), spans=wanted.spans
     )
 
 

@@ -37,7 +37,7 @@ from flatboot.record.record import Record
 _TAIL_LINES = 25
 #: What a plugin can count, by the name that it has for people.
 _COUNTED: dict[str, Callable[[BootSpec], bool]] = {
-    "functions": lambda spec: spec.functions,
+    "functions": lambda spec: bool(spec.functions),
     "calls": lambda spec: spec.spans,
     "instructions": lambda spec: bool(spec.counted),
 }
@@ -202,7 +202,8 @@ def _counting(
         until = _restart(symbols)
     elif spec.spans:
         arguments = spans.arguments(symbols)
-    plugin = functions.plugin(guest.able, "spans" if spec.spans else "functions")
+    name = "spans" if spec.spans else "lines" if spec.functions == "lines" else "functions"
+    plugin = functions.plugin(guest.able, name)
     with guest_run.memory_file("counts") as out:
         counting = Counting(plugin, until, out, arguments)
 

@@ -22,6 +22,7 @@ from flatboot.record import marks, spans
 
 Clock = Literal["exact", "wall"]
 Counted = Literal["", "init", "end"]
+Functions = Literal["", "instructions", "lines"]
 CLOCKS: dict[str, Clock] = {"exact": "exact", "wall": "wall"}
 
 
@@ -77,8 +78,8 @@ class BootSpec:
         arguments: further arguments for QEMU, such as the devices that a test needs.
         phases: whether to find out where the time went. On the exact clock the boot is replayed
             for it, instruction by instruction the same, so it takes about twice as long.
-        functions: whether to count the instructions of each kernel function up to /init; on the
-            exact clock only.
+        functions: what to count of each kernel function up to /init: "instructions", or "lines" of
+            cache that came over from other CPUs; empty for nothing. On the exact clock only.
         spans: whether to count the instructions of chosen calls up to /init, see
             ``flatboot.record.spans``; on the exact clock only, and not together with *functions*.
         counted: where to stop counting the instructions of all CPUs, without delay loops and the
@@ -97,7 +98,7 @@ class BootSpec:
     files: tuple[tuple[str, Path], ...] = ()
     arguments: tuple[str, ...] = ()
     phases: bool = False
-    functions: bool = False
+    functions: Functions = ""
     spans: bool = False
     counted: Counted = ""
     timeout_s: float = 600
@@ -151,7 +152,11 @@ class BootSpec:
         """Return what is recorded besides the time to /init, and the files that it depends on."""
         tables = {
             "phases": (self.phases, [marks.TABLE]),
-            "functions": (self.functions, [functions.PLUGINS / "functions.c"]),
+            "functions": (
+                self.functions == "instructions",
+                [functions.PLUGINS / "functions.c"],
+            ),
+            "lines": (self.functions == "lines", [functions.PLUGINS / "lines.c"]),
             f"work to {self.counted}": (bool(self.counted), [functions.PLUGINS / "functions.c"]),
             "spans": (self.spans, [spans.TABLE, functions.PLUGINS / "spans.c"]),
         }

@@ -59,7 +59,7 @@ def read(counts: str, symbols: Symbols, arch: Arch) -> dict[str, int]:
     """Return the instructions of each function, most first, from what the plugin wrote.
 
     Addresses at which the kernel runs before it maps itself count for the function that lies
-    there. Functions of one name are one.
+    there. Functions of one name are one, and those that count nothing are left out.
 
     Raises:
         FlatbootError: the symbol table does not say where the kernel begins and ends.
@@ -75,7 +75,7 @@ def read(counts: str, symbols: Symbols, arch: Arch) -> dict[str, int]:
         if early is not None and early <= address < early + end - begin:
             address += begin - early
         found[symbols.name(address) if begin <= address < end else FIRMWARE] += count
-    return dict(found.most_common())
+    return dict((+found).most_common())
 
 
 def work(found: Mapping[str, int]) -> int:

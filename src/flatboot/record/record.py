@@ -147,8 +147,8 @@ class Record:
         console: all that came out of the guest's console.
         log: the kernel log at the end, a line a message, with time stamps.
         created: date and time (UTC) of the boot, ISO 8601.
-        functions: instructions of each kernel function up to /init, most first; empty if not asked
-            for.
+        functions: instructions of each kernel function up to /init, or the lines of cache that
+            came over to it from other CPUs, as was asked for, most first; else empty.
         spans: instructions of chosen calls up to /init; empty if not asked for.
         schema: version of this layout.
     """

@@ -110,12 +110,16 @@ def test_command_with_the_plugin() -> None:
 
 def test_only_on_the_exact_clock(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="functions are counted on the exact clock only"):
-        boot.boot(BootSpec(own_kernel.find(tmp_path), machine(), clock="wall", functions=True))
+        boot.boot(
+            BootSpec(own_kernel.find(tmp_path), machine(), clock="wall", functions="instructions")
+        )
 
 
 def test_a_kernel_without_symbols_is_noted(tmp_path: Path) -> None:
     notes: list[str] = []
-    wanted = dataclasses.replace(GUEST, spec=dataclasses.replace(GUEST.spec, functions=True))
+    wanted = dataclasses.replace(
+        GUEST, spec=dataclasses.replace(GUEST.spec, functions="instructions")
+    )
     with boot._counting(wanted, tmp_path / "System.map", notes) as (guest, counts):
         assert guest is wanted
         assert counts().functions == {}
@@ -125,7 +129,9 @@ def test_a_kernel_without_symbols_is_noted(tmp_path: Path) -> None:
 def test_counts_come_from_the_file_of_the_run(tmp_path: Path) -> None:
     (tmp_path / "System.map").write_text(SYSTEM_MAP)
     notes: list[str] = []
-    wanted = dataclasses.replace(GUEST, spec=dataclasses.replace(GUEST.spec, functions=True))
+    wanted = dataclasses.replace(
+        GUEST, spec=dataclasses.replace(GUEST.spec, functions="instructions")
+    )
     with boot._counting(wanted, tmp_path / "System.map", notes) as (guest, counts):
         assert guest.counting is not None
         assert counts().functions == {}
@@ -171,7 +177,7 @@ def test_instructions_are_not_counted_without_an_end(tmp_path: Path) -> None:
 
 
 def test_two_things_are_not_counted_together(tmp_path: Path) -> None:
-    spec = BootSpec(own_kernel.find(tmp_path), machine(), functions=True, counted="end")
+    spec = BootSpec(own_kernel.find(tmp_path), machine(), functions="instructions", counted="end")
     with pytest.raises(UsageError, match="functions and instructions are not counted together"):
         boot.boot(spec)
 

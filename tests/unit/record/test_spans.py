@@ -92,7 +92,7 @@ def test_not_with_functions_and_on_the_exact_clock_only(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="calls are counted on the exact clock only"):
         boot.boot(BootSpec(kernel, machine(), clock="wall", spans=True))
     with pytest.raises(UsageError, match="functions and calls are not counted together"):
-        boot.boot(BootSpec(kernel, machine(), functions=True, spans=True))
+        boot.boot(BootSpec(kernel, machine(), functions="instructions", spans=True))
 
 
 def test_counts_come_from_the_file_of_the_run(tmp_path: Path) -> None:
