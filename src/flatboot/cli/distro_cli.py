@@ -15,6 +15,7 @@ from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.distro import disk, distro_boot, distro_kernel
 from flatboot.distro.distro_kernel import DistroKernel
 from flatboot.guest.machine import Machine, machine
+from flatboot.kernel import bases
 from flatboot.show import distro_tables
 
 #: What firmware, initramfs and user space take besides.
@@ -37,6 +38,9 @@ def distro(
     profile: Annotated[
         str, typer.Option(help="Whose boot parameters the kernel flatboot gets.")
     ] = "vm",
+    base: Annotated[
+        str | None, typer.Option(help="The base of stock and flatboot.", show_default="7.3")
+    ] = None,
 ) -> None:
     """Boot Debian 13 by UEFI, and say where the way to the login went."""
     machines = [
@@ -44,7 +48,9 @@ def distro(
         for number in cpus.split(",")
         for size in memory.split(",")
     ]
-    wanted = [distro_kernel.kernel(name, profile) for name in kernels.split(",")]
+    wanted = [
+        distro_kernel.kernel(name, base or bases.default(), profile) for name in kernels.split(",")
+    ]
     plan = _plan(wanted, machines)
     _announce([kernel for kernel, _ in plan])
     told: list[distro_tables.Boot] = []

@@ -23,16 +23,18 @@ class DistroKernel:
 
     Attributes:
         name: of `KERNELS`.
+        base: the name of the base that it is built from, if it is.
         parameters: what its command line has besides.
     """
 
     name: str
+    base: str
     parameters: str
 
     @property
     def to_build(self) -> bool:
         """Whether its packages have to be built first."""
-        return self.name != "debian" and not packages.is_built(bases.default(), self.name, _CONFIG)
+        return self.name != "debian" and not packages.is_built(self.base, self.name, _CONFIG)
 
     def package(self) -> Path | None:
         """Return its package, building it first if need be; None for Debian's own.
@@ -42,15 +44,16 @@ class DistroKernel:
         """
         if self.name == "debian":
             return None
-        return packages.image(packages.deb(bases.default(), self.name, _CONFIG))
+        return packages.image(packages.deb(self.base, self.name, _CONFIG))
 
 
-def kernel(name: str, profile: str) -> DistroKernel:
-    """Return the kernel *name*; flatboot's has the boot parameters of *profile*.
+def kernel(name: str, base: str, profile: str) -> DistroKernel:
+    """Return the kernel *name* of *base*; flatboot's has the boot parameters of *profile*.
 
     Raises:
-        UsageError: there is no such kernel or profile.
+        UsageError: there is no such kernel, base or profile.
     """
     if name not in KERNELS:
         raise UsageError(f"there is no kernel {name!r}: choose of {', '.join(KERNELS)}")
-    return DistroKernel(name, parameters.profile(profile).line if name == "flatboot" else "")
+    line = parameters.profile(profile).line if name == "flatboot" else ""
+    return DistroKernel(name, bases.load(base).name, line)

@@ -85,6 +85,19 @@ def test_another_profile(boots: list[tuple[str, str, str]]) -> None:
     ]
 
 
+@pytest.mark.parametrize(("base", "built"), [(None, "7.3"), ("6.12", "6.12")])
+def test_kernels_of_a_base(
+    boots: list[tuple[str, str, str]],
+    monkeypatch: pytest.MonkeyPatch,
+    base: str | None,
+    built: str,
+) -> None:
+    bases: list[str] = []
+    monkeypatch.setattr(DistroKernel, "package", lambda self: bases.append(self.base))
+    distro_cli.distro("2G", kernels="stock,flatboot", base=base)
+    assert bases == [built] * len(boots) == [built] * 2
+
+
 def test_a_guest_that_this_machine_cannot_carry(boots: list[tuple[str, str, str]]) -> None:
     with pytest.raises(FlatbootError, match=r"1 TiB takes .* GB .* --memory"):
         distro_cli.distro("1T")
@@ -106,3 +119,8 @@ def test_a_guest_that_this_machine_cannot_carry(boots: list[tuple[str, str, str]
 def test_what_is_refused(memory: str, cpus: str, kernels: str, profile: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         distro_cli.distro(memory, cpus, kernels, profile)
+
+
+def test_a_base_that_is_not_there() -> None:
+    with pytest.raises(UsageError, match=r"unknown base '5\.0'"):
+        distro_cli.distro("2G", kernels="stock", base="5.0")
