@@ -83,3 +83,22 @@ def test_pools_are_filled(guests: Guests, value: str, told: bool) -> None:
     record = guests(asked("flatboot", "1G", programs, cpus=4, cmdline=cmdline, config="bench"))
     assert record.files["pool"].strip() == "150"
     assert ("is neither auto nor a number from 1 on, ignoring" in record.console) == told
+
+
+@pytest.mark.parametrize("config", ["users", "debug"])
+def test_huge_pages_with_shared_struct_pages_are_given_back(guests: Guests, config: str) -> None:
+    """Whole, and as pages that the allocator, which looks at each here, has nothing to say of."""
+    pages = 100
+    programs = (
+        "pool all 2m count:before",
+        f"poke write none {POOL_2M}nr_hugepages 0",
+        "pool none 2m count:after",
+    )
+    cmdline = f"hugepages={pages} hugetlb_free_vmemmap=on init_on_free=1"
+    results = guests(asked("flatboot", "1G", programs, cmdline=cmdline, config=config)).results
+    assert results["before.2m.nr"] == str(pages)
+    assert results["after.2m.nr"] == "0"
+    # Seven of eight pages of struct pages are had again; they come out of what is given back.
+    had = pages * (2048 - 7 * 4)
+    freed = int(results["after.memory"]) - int(results["before.memory"])
+    assert abs(freed - had) < had / 100

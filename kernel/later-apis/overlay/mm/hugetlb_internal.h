@@ -5,6 +5,12 @@
 
 #include <linux/hugetlb.h>
 
+/*
+ * Check if the hstate represents gigantic pages but gigantic page
+ * runtime support is not available. This is a common condition used to
+ * skip operations that cannot be performed on gigantic pages when runtime
+ * support is disabled.
+ */
 static inline bool hstate_is_gigantic_no_runtime(struct hstate *h)
 {
 	return hstate_is_gigantic(h) && !gigantic_page_runtime_supported();
