@@ -31,7 +31,7 @@ def boots(kept: Kept, linear_map: str, flavour: str) -> list[Record]:
                 flavour,
                 memory,
                 cmdline,
-                functions=(linear_map, flavour) == GROWN,
+                functions="instructions" if (linear_map, flavour) == GROWN else "",
                 arch="arm64",
             )
         )

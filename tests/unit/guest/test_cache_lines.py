@@ -58,7 +58,16 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("lines")
     source, made = folder / "qemu.c", folder / "qemu"
     source.write_text(QEMU)
-    command = ["gcc", "-Wall", "-Werror", "-I", str(functions.PLUGINS), str(source), "-o", made]
+    command = [
+        "gcc",
+        "-Wall",
+        "-Werror",
+        "-I",
+        str(functions.PLUGINS),
+        str(source),
+        "-o",
+        str(made),
+    ]
     subprocess.run(command, check=True)
     return made
 
