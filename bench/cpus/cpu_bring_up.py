@@ -20,7 +20,8 @@ FLAVOURS = ("stock", "flatboot")
 PUBLISHED_BASE = "6.12"
 CPUS = (4, 16, 64, 128, 240)
 #: Many virtual CPUs neither calibrate nor take ticks, which would be most of what is measured.
-CMDLINE = f"lpj=4000000 nolapic_timer {jobs.TRACE_CMDLINE}"
+MANY_CPUS = "lpj=4000000 nolapic_timer"
+CMDLINE = f"{MANY_CPUS} {jobs.TRACE_CMDLINE}"
 #: CPUs that are online and CPUs that are possible, and how many parts that differ most are shown.
 ONLINE, POSSIBLE, MOST = 16, 128, 12
 DRAWN = 8

@@ -6,14 +6,17 @@ Of the base that the published figures are of, whose rows they are set against.
 from __future__ import annotations
 
 import cpu_project
-from cpu_bring_up import PUBLISHED_BASE
+from cpu_bring_up import MANY_CPUS, PUBLISHED_BASE
 from rich.table import Table
 
 from flatboot.analysis import projection_rules
 from flatboot.campaign.kept import Kept, Wanted
+from flatboot.common import units
 from flatboot.record.record import Record
 from flatboot.show.report_tables import add, table
 
+#: So few lines explain nothing.
+FEW = 1e6
 #: CPUs and nodes.
 BOOTS = ((64, 1), (128, 1), (240, 1), (240, 16))
 #: What wants them, by the name of the published row, and its functions.
@@ -34,7 +37,7 @@ def boot(kept: Kept, cpus: int, nodes: int) -> Record:
             "cpu_lines",
             "stock",
             "2G",
-            "lpj=4000000 nolapic_timer",
+            MANY_CPUS,
             cpus=cpus,
             nodes=nodes,
             functions="lines",
@@ -52,7 +55,7 @@ def lines(kept: Kept) -> Table:
     made = table(
         f"Linux {PUBLISHED_BASE}: lines of cache that come over from other CPUs",
         ["what wants them"],
-        [f"{cpus} CPUs, {nodes} node{'s' * (nodes > 1)}" for cpus, nodes in BOOTS],
+        [f"{cpus} CPUs, {units.many(nodes, 'node')}" for cpus, nodes in BOOTS],
     )
     records = [boot(kept, cpus, nodes) for cpus, nodes in BOOTS]
     for name in PARTS:
@@ -79,7 +82,7 @@ def published(kept: Kept) -> Table:
         assert row.nodes == nodes
         count = _lines(record, row.name) * (row.cpus / cpus) ** 2
         left = row.before - estimate.value
-        each = f"{left / count * 1e9:,.0f}" if count > 1e6 else ""
+        each = f"{left / count * 1e9:,.0f}" if count > FEW else ""
         figures = (f"{row.before:g}", f"{estimate.value:.2f}", f"{left:.2f}")
         add(made, row.name, *figures, f"{count / 1e6:,.1f}", each)
     return made

@@ -202,8 +202,7 @@ def _counting(
         until = _restart(symbols)
     elif spec.spans:
         arguments = spans.arguments(symbols)
-    name = "spans" if spec.spans else "lines" if spec.functions == "lines" else "functions"
-    plugin = functions.plugin(guest.able, name)
+    plugin = functions.plugin(guest.able, spec.plugin)
     with guest_run.memory_file("counts") as out:
         counting = Counting(plugin, until, out, arguments)
 

@@ -23,6 +23,8 @@ from flatboot.record import marks, spans
 Clock = Literal["exact", "wall"]
 Counted = Literal["", "init", "end"]
 Functions = Literal["", "instructions", "lines"]
+#: What counts by function, by what is counted.
+_PLUGINS = {"instructions": "functions", "lines": "lines"}
 CLOCKS: dict[str, Clock] = {"exact": "exact", "wall": "wall"}
 
 
@@ -119,6 +121,13 @@ class BootSpec:
         """Whether doing it again comes to the same: not where devices read files or are told."""
         return self.clock == "exact" and not any("/" in word for word in self.arguments)
 
+    @property
+    def plugin(self) -> str:
+        """The plugin of QEMU that counts what is asked for; empty if nothing is."""
+        if self.spans:
+            return "spans"
+        return _PLUGINS[self.functions or "instructions"] if self.functions or self.counted else ""
+
     def initramfs(self) -> bytes:
         """Return the guest's first files; see ``flatboot.guest.initramfs.make``."""
         return initramfs.make(self.arch, self.programs, self.clock, dict(self.files))
@@ -150,15 +159,12 @@ class BootSpec:
 
     def _recorded(self) -> dict[str, list[str]]:
         """Return what is recorded besides the time to /init, and the files that it depends on."""
+        plugin = functions.sources(self.plugin) if self.plugin else []
         tables = {
             "phases": (self.phases, [marks.TABLE]),
-            "functions": (
-                self.functions == "instructions",
-                [functions.PLUGINS / "functions.c"],
-            ),
-            "lines": (self.functions == "lines", [functions.PLUGINS / "lines.c"]),
-            f"work to {self.counted}": (bool(self.counted), [functions.PLUGINS / "functions.c"]),
-            "spans": (self.spans, [spans.TABLE, functions.PLUGINS / "spans.c"]),
+            f"{self.functions} by function": (bool(self.functions), plugin),
+            f"work to {self.counted}": (bool(self.counted), plugin),
+            "spans": (self.spans, [spans.TABLE, *plugin]),
         }
         symbols = self.image.system_map
         return {

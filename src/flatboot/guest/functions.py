@@ -55,6 +55,11 @@ def plugin(able: Capabilities, name: str) -> Path:
     return cprogram.compiled(f"plugin/{name}", "gcc", flags, PLUGINS / f"{name}.c")
 
 
+def sources(name: str) -> list[Path]:
+    """Return the files that the plugin *name* is made of: its own, and the headers of all."""
+    return [PLUGINS / f"{name}.c", *sorted(PLUGINS.glob("*.h"))]
+
+
 def read(counts: str, symbols: Symbols, arch: Arch) -> dict[str, int]:
     """Return the instructions of each function, most first, from what the plugin wrote.
 

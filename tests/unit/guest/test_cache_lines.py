@@ -58,17 +58,8 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("lines")
     source, made = folder / "qemu.c", folder / "qemu"
     source.write_text(QEMU)
-    command = [
-        "gcc",
-        "-Wall",
-        "-Werror",
-        "-I",
-        str(functions.PLUGINS),
-        str(source),
-        "-o",
-        str(made),
-    ]
-    subprocess.run(command, check=True)
+    options = ["-Wall", "-Werror", "-I", str(functions.PLUGINS)]
+    subprocess.run(["gcc", *options, str(source), "-o", str(made)], check=True)
     return made
 
 

@@ -11,30 +11,16 @@
  * are not seen.
  *
  * Lines are told by their virtual addresses in the kernel's half, so that one
- * that is mapped twice counts as two. Arguments and the file that is written
- * are those of functions.c; a count is of lines, blocks without any are left
- * out, and the first line of the file is the entry with none.
+ * that is mapped twice counts as two. Arguments and what is written: until.h,
+ * blocks.h.
  *
  * On the exact clock one thread runs all CPUs: nothing here is locked.
  */
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "qemu_plugin.h"
+#include "blocks.h"
 
 #define LINE_SHIFT 6
 #define MAX_CPUS 320
 #define NOBODY UINT32_MAX
-
-struct block {
-	struct block *next;
-	uint64_t address;
-	uint64_t count;
-};
 
 /* Who has a line: who stored last, and all that loaded from it since. */
 struct line {
@@ -44,39 +30,10 @@ struct line {
 	uint32_t stored_by;
 };
 
-static struct block *blocks;
 static struct line *lines;
 static size_t line_count, room;
 /* What a CPU's last load brought: a store that follows takes no more. */
 static uint64_t brought[MAX_CPUS];
-static const char *out;
-static uint64_t entry;
-/* Firmware may run at the same low address, but only before the kernel. */
-static bool in_kernel;
-static bool done;
-
-static void fail(const char *what)
-{
-	perror(what);
-	exit(1);
-}
-
-static void write_counts(void)
-{
-	FILE *file = fopen(out, "w");
-
-	if (!file)
-		fail(out);
-	/* One CPU has nothing else, and an empty file says: no end. */
-	fprintf(file, "%llx 0\n", (unsigned long long)entry);
-	for (const struct block *block = blocks; block; block = block->next)
-		if (block->count)
-			fprintf(file, "%llx %llu\n",
-				(unsigned long long)block->address,
-				(unsigned long long)block->count);
-	if (fclose(file))
-		fail(out);
-}
 
 /* The place of line @number in a table of @size places, a power of two. */
 static struct line *place(struct line *table, size_t size, uint64_t number)
@@ -92,10 +49,8 @@ static struct line *place(struct line *table, size_t size, uint64_t number)
 static void make_room(void)
 {
 	size_t size = room ? 2 * room : 1 << 16;
-	struct line *table = calloc(size, sizeof(*table));
+	struct line *table = zeroed(size, sizeof(*table));
 
-	if (!table)
-		fail("calloc");
 	for (size_t i = 0; i < room; i++)
 		if (lines[i].number)
 			*place(table, size, lines[i].number) = lines[i];
@@ -151,46 +106,8 @@ static void accesses(unsigned int cpu, uint32_t info, uint64_t address,
 	brought[cpu] = 0;
 }
 
-static void translated(uint64_t id, struct qemu_plugin_tb *tb)
+static void count_for(struct block *block, struct qemu_plugin_insn *insn)
 {
-	uint64_t address = qemu_plugin_tb_vaddr(tb);
-	size_t length = qemu_plugin_tb_n_insns(tb);
-	struct block *block;
-
-	(void)id;
-	if (done)
-		return;
-	in_kernel |= address >> 63;
-	if (in_kernel && address == entry) {
-		write_counts();
-		done = true;
-		return;
-	}
-	block = calloc(1, sizeof(*block));
-	if (!block)
-		fail("calloc");
-	block->next = blocks;
-	block->address = address;
-	blocks = block;
-	for (size_t i = 0; i < length; i++)
-		qemu_plugin_register_vcpu_mem_cb(qemu_plugin_tb_get_insn(tb, i),
-						 accesses, NO_REGISTERS,
-						 BOTH_WAYS, block);
-}
-
-int qemu_plugin_install(uint64_t id, const void *info, int argc, char **argv)
-{
-	(void)info;
-	for (int i = 0; i < argc; i++) {
-		if (!strncmp(argv[i], "out=", 4))
-			out = argv[i] + 4;
-		else if (!strncmp(argv[i], "entry=", 6))
-			entry = strtoull(argv[i] + 6, NULL, 0);
-	}
-	if (!out || !entry) {
-		fprintf(stderr, "lines: out= and entry= are needed\n");
-		return -1;
-	}
-	qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
-	return 0;
+	qemu_plugin_register_vcpu_mem_cb(insn, accesses, NO_REGISTERS,
+					 BOTH_WAYS, block);
 }

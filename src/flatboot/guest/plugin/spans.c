@@ -34,14 +34,8 @@
  *
  * On the exact clock one thread runs all CPUs: nothing here is locked.
  */
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "qemu_plugin.h"
+#include "until.h"
 
 #define MAX_CPUS 4096
 #define MAX_CALLERS 128
@@ -97,27 +91,6 @@ static struct task *tasks[1 << 12];
 static struct range callers[MAX_CALLERS], switching;
 static int caller_count;
 static uint64_t all, low;
-static const char *out;
-static uint64_t entry;
-/* Firmware may run at the same low address, but only before the kernel. */
-static bool in_kernel;
-static bool done;
-
-static void fail(const char *what)
-{
-	perror(what);
-	exit(1);
-}
-
-static void *zeroed(size_t size)
-{
-	void *made = calloc(1, size);
-
-	if (!made)
-		fail("calloc");
-	return made;
-}
-
 static unsigned int slot(uint64_t address)
 {
 	return (address * 0x9e3779b97f4a7c15) >> 52;
@@ -131,7 +104,7 @@ static struct sum *sum_of(uint64_t caller, uint64_t callee)
 	for (sum = *at; sum; sum = sum->next)
 		if (sum->caller == caller && sum->callee == callee)
 			return sum;
-	sum = zeroed(sizeof(*sum));
+	sum = zeroed(1, sizeof(*sum));
 	sum->caller = caller;
 	sum->callee = callee;
 	sum->next = *at;
@@ -147,7 +120,7 @@ static struct task *task_of(uint64_t id)
 	for (task = *at; task; task = task->next)
 		if (task->id == id)
 			return task;
-	task = zeroed(sizeof(*task));
+	task = zeroed(1, sizeof(*task));
 	task->id = id;
 	task->next = *at;
 	*at = task;
@@ -157,7 +130,7 @@ static struct task *task_of(uint64_t id)
 static void begin(struct task *task, uint64_t caller, uint64_t callee,
 		  uint64_t back)
 {
-	struct call *call = zeroed(sizeof(*call));
+	struct call *call = zeroed(1, sizeof(*call));
 
 	call->outer = task->top;
 	call->sum = sum_of(caller, callee);
@@ -209,11 +182,9 @@ static void end_all(struct task *task, uint64_t *work, uint64_t *spin)
 
 static void write_sums(void)
 {
-	FILE *file = fopen(out, "w");
+	FILE *file = opened();
 	uint64_t work = 0, spin = 0;
 
-	if (!file)
-		fail(out);
 	for (size_t i = 0; i < MAX_CPUS; i++)
 		end_all(&cpus[i].first, &work, &spin);
 	for (size_t i = 0; i < sizeof(tasks) / sizeof(*tasks); i++)
@@ -234,8 +205,7 @@ static void write_sums(void)
 				(unsigned long long)sum->self_work,
 				(unsigned long long)sum->self_spin,
 				(unsigned long long)sum->open);
-	if (fclose(file))
-		fail(out);
+	closed(file);
 }
 
 static struct cpu *cpu_of(unsigned int index)
@@ -357,13 +327,12 @@ static void translated(uint64_t id, struct qemu_plugin_tb *tb)
 	(void)id;
 	if (done)
 		return;
-	in_kernel |= high;
-	if (in_kernel && qemu_plugin_tb_vaddr(tb) == entry) {
+	if (ends_at(qemu_plugin_tb_vaddr(tb))) {
 		write_sums();
 		done = true;
 		return;
 	}
-	block = zeroed(sizeof(*block));
+	block = zeroed(1, sizeof(*block));
 	block->address = qemu_plugin_tb_vaddr(tb);
 	for (int i = 0; i < caller_count; i++) {
 		if (in(&callers[i], at) && is_call(last)) {
@@ -404,11 +373,9 @@ int qemu_plugin_install(uint64_t id, const void *info, int argc, char **argv)
 {
 	(void)info;
 	for (int i = 0; i < argc; i++) {
-		if (!strncmp(argv[i], "out=", 4))
-			out = argv[i] + 4;
-		else if (!strncmp(argv[i], "entry=", 6))
-			entry = strtoull(argv[i] + 6, NULL, 0);
-		else if (!strncmp(argv[i], "switch=", 7))
+		if (takes(argv[i]))
+			continue;
+		if (!strncmp(argv[i], "switch=", 7))
 			switching = range_of(argv[i] + 7);
 		else if (!strncmp(argv[i], "caller=", 7) &&
 			 caller_count < MAX_CALLERS)
