@@ -54,10 +54,24 @@ VERIFIED = "prezero=on prezero.verify=1"
 CHECKED = pytest.param(VERIFIED, marks=pytest.mark.groups("memory-map", "zeroed-pages"))
 ZEROED = pytest.mark.parametrize("cmdline", ["", CHECKED])
 #: Ends what would grow until memory is used up (brk, bigheap): a process's data in kB.
-MOST_DATA_KB = 224 << 10
-#: What is taken beforehand of the memory that boot initialised, in MB, so that stressors need more
-#: however little they get done in their time.
-FILLER_MB = 128
+MOST_DATA_KB = 184 << 10
+#: Takes what boot initialised, on either node until the kernel initialises more, so that stressors
+#: need more however little they get done in their time.
+FILL = """\
+deferred() {
+    while read -r name kb unit; do
+        [ "$name" != Deferred: ] || echo "$kb"
+    done < /proc/meminfo
+}
+busybox mkdir -p /dev/shm
+busybox mount -t tmpfs -o size=100% tmpfs /dev/shm
+for cpu in 0 1; do
+    before=$(deferred)
+    for ((n = 0; $(deferred) == before; n++)); do
+        busybox taskset -c $cpu busybox dd if=/dev/zero of=/dev/shm/$cpu.$n bs=1M count=8 || exit
+    done
+done
+"""
 #: What each test must have initialised at least, in kB.
 INITIALISED_KB = 32 << 10
 #: What a kernel may use more at one time than at another, in kB, apart from what it itemises.
@@ -77,18 +91,15 @@ def stress(
     job = folder / "job"
     lines = [f"run {order}", *(f"{name} {2 if order == 'sequential' else 1}" for name in stressors)]
     job.write_text(OPTIONS + "\n".join(lines) + "\n")
-    prepared = (
-        "busybox mkdir -p /dev/shm",
-        "busybox mount -t tmpfs tmpfs /dev/shm",
-        f"busybox dd if=/dev/zero of=/dev/shm/filler bs=1M count={FILLER_MB}",
-    )
+    fill = folder / "fill"
+    fill.write_text(FILL)
     commands = (
         f"ulimit -d {MOST_DATA_KB}",
         "cd /tmp",
         f"exec stress-ng --job /etc/job --timeout {seconds}s --yaml /tmp/yaml",
     )
     programs = (
-        f"bash -c '{'; '.join(prepared)}'",
+        "bash /etc/fill",
         "poke show before /proc/meminfo",
         "poke show zones_before /proc/zoneinfo",
         f"bash -c '{'; '.join(commands)}'",
@@ -100,7 +111,8 @@ def stress(
         "poke show complete /proc/meminfo",
         "poke show vmstat /proc/vmstat",
     )
-    files = borrowed.files("bash", "busybox", "stress-ng") | {"etc/job": job}
+    own = {"etc/fill": fill, "etc/job": job}
+    files = borrowed.files("bash", "busybox", "stress-ng") | own
     record = guests(
         asked(
             "flatboot",
