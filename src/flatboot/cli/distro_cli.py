@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from flatboot.common import disk as disks
+from flatboot.common import disk as full_disks
 from flatboot.common import host, paths, progress, screen, units
 from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.distro import disk, distro_boot, distro_kernel
+from flatboot.distro.distro_boot import Hardware
 from flatboot.distro.distro_kernel import DistroKernel
-from flatboot.guest.machine import Machine, machine
+from flatboot.guest.machine import machine
 from flatboot.kernel import bases
 from flatboot.show import distro_tables
 
@@ -24,14 +26,18 @@ _GUEST_BYTES = 1 << 30
 _LAZY = "deferred_init=lazy"
 
 
-@disks.full_is_an_error()
+def _choice(names: Mapping[str, str]) -> str:
+    return "; ".join(f"{name}: {what}" for name, what in names.items())
+
+
+@full_disks.full_is_an_error()
 def distro(
     memory: Annotated[str, typer.Option(help="Sizes of the memory.", metavar="A,B")] = "2G,16G",
     cpus: Annotated[str, typer.Option(help="Numbers of CPUs.", metavar="A,B")] = "1",
     kernels: Annotated[
         str,
         typer.Option(
-            help="; ".join(f"{name}: {what}" for name, what in distro_kernel.KERNELS.items()),
+            help=_choice(distro_kernel.KERNELS),
             metavar="A,B",
         ),
     ] = "debian",
@@ -41,10 +47,28 @@ def distro(
     base: Annotated[
         str | None, typer.Option(help="The base of stock and flatboot.", show_default="7.3")
     ] = None,
+    loader: Annotated[
+        str, typer.Option(help=_choice(disk.LOADERS), metavar="NAME")
+    ] = "systemd-boot",
+    firmware: Annotated[
+        str, typer.Option(help=f"{', '.join(distro_boot.FIRMWARE)}.", metavar="NAME")
+    ] = "uefi",
+    disks: Annotated[
+        str,
+        typer.Option("--disk", help=f"The disk: {', '.join(distro_boot.DISKS)}.", metavar="NAME"),
+    ] = "virtio",
+    shell: Annotated[
+        bool, typer.Option("--shell", help="Boot the first machine, and stay at its login.")
+    ] = False,
 ) -> None:
-    """Boot Debian 13 by UEFI, and say where the way to the login went."""
+    """Boot Debian 13, and say where the way to the login went."""
+    _check("loader", loader, disk.LOADERS)
+    _check("firmware", firmware, distro_boot.FIRMWARE)
+    _check("disk", disks, distro_boot.DISKS)
+    if firmware == "bios" and loader != "grub":
+        raise UsageError(f"{loader} is started by UEFI alone: give --loader grub with bios")
     machines = [
-        machine("x86_64", size, _number(number))
+        Hardware(machine("x86_64", size, _number(number)), firmware, disks)
         for number in cpus.split(",")
         for size in memory.split(",")
     ]
@@ -53,13 +77,20 @@ def distro(
     ]
     plan = _plan(wanted, machines)
     _announce([kernel for kernel, _ in plan])
+    if shell:
+        raise typer.Exit(_shell(*plan[0], loader))
     told: list[distro_tables.Boot] = []
     with progress.step("boots", total=sum(len(fitting) for _, fitting in plan)) as step:
         for kernel, fitting in plan:
-            told += _boots(kernel, fitting, step, len(told))
+            told += _boots(kernel, fitting, loader, step, len(told))
     console = screen.console()
     for table in distro_tables.tables(told):
         console.print(table)
+
+
+def _check(what: str, name: str, names: Collection[str]) -> None:
+    if name not in names:
+        raise UsageError(f"there is no {what} {name!r}: choose of {', '.join(names)}")
 
 
 def _number(text: str) -> int:
@@ -70,8 +101,8 @@ def _number(text: str) -> int:
 
 
 def _plan(
-    kernels: Sequence[DistroKernel], machines: Sequence[Machine]
-) -> list[tuple[DistroKernel, list[Machine]]]:
+    kernels: Sequence[DistroKernel], machines: Sequence[Hardware]
+) -> list[tuple[DistroKernel, list[Hardware]]]:
     """Return the machines that this host carries with each kernel, warning of the others.
 
     Raises:
@@ -81,13 +112,14 @@ def _plan(
     for kernel in kernels:
         fitting = []
         for wanted in machines:
-            touched = 0 if _LAZY in kernel.parameters else wanted.memory_bytes
+            size = wanted.machine.memory_bytes
+            touched = 0 if _LAZY in kernel.parameters else size
             needed = host.boot_memory(touched) + _GUEST_BYTES
             if needed <= free:
                 fitting.append(wanted)
                 continue
             refused.append(
-                f"{kernel.name} in a guest of {units.binary_size(wanted.memory_bytes)} takes"
+                f"{kernel.name} in a guest of {units.binary_size(size)} takes"
                 f" {units.decimal_size(needed)} of this machine's memory and"
                 f" {units.decimal_size(free)} are free"
             )
@@ -111,12 +143,28 @@ def _announce(kernels: Sequence[DistroKernel]) -> None:
 
 
 def _boots(
-    kernel: DistroKernel, machines: Sequence[Machine], step: progress.Step, done: int
+    kernel: DistroKernel, machines: Sequence[Hardware], loader: str, step: progress.Step, done: int
 ) -> Iterator[distro_tables.Boot]:
     """Yield what each boot of *kernel* tells; *done* boots of *step* went before."""
+    with _disks(kernel, loader) as made:
+        for number, wanted in enumerate(machines, done):
+            step.update(number, f"{kernel.name}, {wanted.machine.title}")
+            yield kernel.name, wanted.machine, distro_boot.boot(made, wanted, kernel.name)
+
+
+def _shell(kernel: DistroKernel, machines: Sequence[Hardware], loader: str) -> int:
+    """Leave the user at the login of the first machine; return QEMU's exit status."""
+    with _disks(kernel, loader) as made:
+        print(
+            f"flatboot: {machines[0].machine.title}: log in as root, without a password; poweroff"
+            " ends the guest, as do Ctrl-A X, and its disk is thrown away",
+            flush=True,
+        )
+        return distro_boot.shell(made, machines[0])
+
+
+@contextlib.contextmanager
+def _disks(kernel: DistroKernel, loader: str) -> Iterator[disk.Disks]:
     package = kernel.package()
     with tempfile.TemporaryDirectory(prefix="flatboot-distro-", dir=paths.cache()) as folder:
-        made = disk.make(Path(folder), package, kernel.parameters)
-        for number, wanted in enumerate(machines, done):
-            step.update(number, f"{kernel.name}, {wanted.title}")
-            yield kernel.name, wanted, distro_boot.boot(made, wanted, kernel.name)
+        yield disk.make(Path(folder), package, kernel.profile, loader)

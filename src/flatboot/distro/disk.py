@@ -1,8 +1,9 @@
-"""The disks of a guest: the root file system, and the boot loader with kernel and initramfs."""
+"""The disks of a guest: its root file system, and a boot loader with kernel and initramfs."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Mapping
@@ -11,12 +12,18 @@ from pathlib import Path
 
 from flatboot.common import paths, processes, progress
 from flatboot.common.errors import FlatbootError
-from flatboot.distro import user_space
+from flatboot.distro import grub, user_space
 from flatboot.guest import cprogram, initramfs
+from flatboot.kernel import parameters
 
 _FILES = Path(__file__).parent / "files"
 _MARK, _TOLD = "usr/local/sbin/mark", "usr/local/sbin/told"
-_CMDLINE = f"root=/dev/vdb rw console=ttyS0 quiet panic=-1 rdinit=/mark init=/{_MARK}"
+#: Boot loaders, and what is to be known of each.
+LOADERS = {
+    "systemd-boot": "UEFI's alone; keeps the times of firmware and loader",
+    "grub": "UEFI's and BIOS's, installed by the guest itself",
+}
+_CMDLINE = f"rw console=ttyS0 quiet panic=-1 rdinit=/mark init=/{_MARK}"
 _UNITS = "etc/systemd/system"
 _ROOT = {
     "etc/hostname": "debian\n",
@@ -28,7 +35,7 @@ _ROOT = {
 _LOADER = {
     "loader/loader.conf": "timeout 0\ndefault debian.conf\n",
     "loader/entries/debian.conf": (
-        f"title Debian\nlinux /vmlinuz\ninitrd /initrd.img\noptions {_CMDLINE} {{parameters}}\n"
+        "title Debian\nlinux /vmlinuz\ninitrd /initrd.img\noptions root=LABEL=root {cmdline}\n"
     ),
 }
 _SIZE = "1G"
@@ -44,19 +51,19 @@ _PYTHON = (
 
 @dataclass(frozen=True)
 class Disks:
-    """The root file system, an image of ext4, and a folder that is the loader's disk."""
+    """The disks of a guest, in their order: what QEMU calls the file of each."""
 
-    root: Path
-    loader: Path
+    files: tuple[str, ...]
 
 
-def make(folder: Path, kernel: Path | None, parameters: str) -> Disks:
+def make(folder: Path, kernel: Path | None, profile: str, loader: str) -> Disks:
     """Make the disks of a guest in *folder*, which needs 2 GB.
 
     Args:
         folder: a new or empty folder.
         kernel: the kernel's package; None for the kernel that Debian comes with.
-        parameters: what the kernel's command line has besides.
+        profile: whose boot parameters the kernel gets; "" for none.
+        loader: of `LOADERS`.
 
     Raises:
         FlatbootError: there is no user space, a tool fails, or this is not root, who alone can
@@ -66,20 +73,31 @@ def make(folder: Path, kernel: Path | None, parameters: str) -> Disks:
         raise FlatbootError("a guest's disks keep the owners of its files: run this as root")
     mark = cprogram.compiled("distro/mark", "gcc", _MARK_FLAGS, _FILES / "mark.c")
     archive = user_space.archive(kernel)
-    root, loader, image = folder / "root", folder / "loader", folder / "root.img"
+    root = folder / "root"
     with progress.step("making the guest's disks"):
         root.mkdir()
         _run("tar", "--extract", f"--file={archive}", f"--directory={root}", "--exclude=./dev/*")
         _fill(root, mark)
-        _fill_loader(loader, root, mark, parameters)
-        _run("mke2fs", "-q", "-t", "ext4", "-d", root, image, _SIZE)
+        if loader == "grub":
+            files = (str(grub.disk(folder, root, _CMDLINE, profile)),)
+        else:
+            line = parameters.profile(profile).line if profile else ""
+            _fill_loader(folder / "loader", root, f"{_CMDLINE} {line}")
+            image = folder / "root.img"
+            _run("mke2fs", "-q", "-t", "ext4", "-L", "root", "-d", root, image, _SIZE)
+            files = (f"fat:{folder / 'loader'}", str(image))
         shutil.rmtree(root)
-    return Disks(image, loader)
+    return Disks(files)
 
 
 def _fill(root: Path, mark: Path) -> None:
-    """Put what measures into the root file system, and what tells of it."""
+    """Put what measures into the root file system and the initramfs, and what tells of it."""
     _write(root, _ROOT)
+    initrd = next((root / "boot").glob("initrd.img-*"))
+    first = initramfs.archive({"mark": (_PROGRAM, mark.read_bytes())})
+    initrd.write_bytes(first + initrd.read_bytes())
+    shadow = root / "etc/shadow"
+    shadow.write_text(re.sub(r"^root:[^:]*:", "root::", shadow.read_text(), flags=re.MULTILINE))
     wants = root / _UNITS / "multi-user.target.wants"
     wants.mkdir(parents=True, exist_ok=True)
     (wants / "told.service").symlink_to("../told.service")
@@ -94,16 +112,14 @@ def _fill(root: Path, mark: Path) -> None:
     processes.run([*pip, *_PYTHON], what="installing analyze in the guest")
 
 
-def _fill_loader(loader: Path, root: Path, mark: Path, parameters: str) -> None:
+def _fill_loader(loader: Path, root: Path, cmdline: str) -> None:
     """Put systemd-boot, and the kernel and initramfs of *root*, on the loader's disk."""
-    _write(loader, {name: text.format(parameters=parameters) for name, text in _LOADER.items()})
+    _write(loader, {name: text.format(cmdline=cmdline) for name, text in _LOADER.items()})
     (loader / "EFI/BOOT").mkdir(parents=True)
     program = root / "usr/lib/systemd/boot/efi/systemd-bootx64.efi"
     shutil.copy2(program, loader / "EFI/BOOT/BOOTX64.EFI")
     shutil.copy2(next((root / "boot").glob("vmlinuz-*")), loader / "vmlinuz")
-    first = initramfs.archive({"mark": (_PROGRAM, mark.read_bytes())})
-    initrd = next((root / "boot").glob("initrd.img-*")).read_bytes()
-    (loader / "initrd.img").write_bytes(first + initrd)
+    shutil.copy2(next((root / "boot").glob("initrd.img-*")), loader / "initrd.img")
 
 
 def _write(folder: Path, files: Mapping[str, str]) -> None:

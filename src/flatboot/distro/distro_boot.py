@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import struct
+import subprocess
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,21 +14,49 @@ from pathlib import Path
 
 from flatboot.common import paths, processes, progress
 from flatboot.common.errors import FlatbootError
+from flatboot.distro import guest_console
 from flatboot.distro.disk import Disks
 from flatboot.guest.machine import Machine
 
-FIRMWARE = Path("/usr/share/ovmf/OVMF.fd")
 #: While the guest waits, for its disk above all, its clock goes on as that of the host does.
-_QEMU = (
-    "qemu-system-x86_64 -accel tcg -icount shift=0,sleep=on -M q35,smm=off,memory-backend=m"
-    " -display none -no-reboot -nic none"
+_COUNTING = "-accel tcg -icount shift=0,sleep=on"
+#: The console and QEMU's own on the terminal. Ctrl-C goes to the guest.
+_TERMINAL = (
+    "-accel tcg,thread=multi -chardev stdio,id=terminal,mux=on,signal=off"
+    " -serial chardev:terminal -mon chardev=terminal"
 )
+_QEMU = "qemu-system-x86_64 -display none -no-reboot -nic none"
 _CPU = "max,vendor=GenuineIntel,erms=off,-hypervisor,phys-bits={bits}"
 #: SMBIOS type 0 of a machine that is no virtual one: in those the loader keeps no times.
 _BIOS = struct.pack("<BBHBBHBBQBBBBBB", 0, 24, 0, 1, 2, 0xE800, 3, 0, 8, 0, 8, 0, 0, 255, 255)
 _BIOS_WORDS = b"EDK II\0edk2\x0001/01/2026\0\0"
 _PART = re.compile(r"^==== (\S+)\n", re.MULTILINE)
-_LAST_LINES = 10
+#: The device of a disk, by how the guest reaches it.
+DISKS = {"virtio": "virtio-blk-pci,drive={id}", "nvme": "nvme,drive={id},serial={id}"}
+
+
+@dataclass(frozen=True)
+class Firmware:
+    """What starts a guest: the firmware's file, its package, and QEMU's machine to go with it."""
+
+    file: Path
+    package: str
+    machine: str
+
+
+FIRMWARE = {
+    "uefi": Firmware(Path("/usr/share/ovmf/OVMF.fd"), "ovmf", "q35,smm=off"),
+    "bios": Firmware(Path("/usr/share/seabios/bios-256k.bin"), "seabios", "pc"),
+}
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """What a guest runs on: *firmware* is of `FIRMWARE`, *disk* of `DISKS`."""
+
+    machine: Machine
+    firmware: str = "uefi"
+    disk: str = "virtio"
 
 
 @dataclass(frozen=True)
@@ -59,36 +89,67 @@ class Told:
         return {stage["name"]: stage["length"] for stage in told}
 
 
-def boot(disks: Disks, machine: Machine, kernel: str) -> Told:
-    """Boot *disks*, which stay as they are, on *machine*, from the reset to the login.
+def boot(disks: Disks, hardware: Hardware, kernel: str) -> Told:
+    """Boot *disks*, which stay as they are, from the reset to the login.
 
     *kernel* is what people call the kernel on them.
 
     Raises:
-        FlatbootError: there is no UEFI firmware, or the guest did not come to its end.
+        FlatbootError: there is no such firmware, or the guest did not come to its end.
     """
-    if not FIRMWARE.is_file():
-        raise FlatbootError(f"there is no UEFI firmware at {FIRMWARE}: install ovmf")
+    title = hardware.machine.title
     with tempfile.TemporaryDirectory(prefix="flatboot-distro-", dir=paths.cache()) as scratch:
         folder = Path(scratch)
-        console, told, bios = (folder / name for name in ("console", "told", "bios"))
-        bios.write_bytes(_BIOS + _BIOS_WORDS)
-        memory = machine.memory_bytes
-        command = [*_QEMU.split(), "-bios", str(FIRMWARE), "-smbios", f"file={bios}"]
-        command += ["-cpu", _CPU.format(bits=machine.phys_bits), "-smp", str(machine.cpus)]
-        command += ["-object", f"memory-backend-ram,id=m,size={memory},reserve=off"]
-        command += ["-m", f"{memory >> 20}M"]
-        command += ["-drive", f"file=fat:{disks.loader},format=raw,if=virtio,readonly=on"]
-        command += ["-drive", f"file={disks.root},format=raw,if=virtio,snapshot=on"]
+        console, told = folder / "console", folder / "told"
+        command = [*_command(folder, disks, hardware), *_COUNTING.split()]
         command += ["-serial", f"file:{console}", "-serial", f"file:{told}"]
-        with progress.step(f"booting Debian, {kernel}: {machine.title}"):
-            processes.run(command, what=f"the guest of {machine.title}")
+        with progress.step(f"booting Debian, {kernel}: {title}"):
+            processes.run(command, what=f"the guest of {title}")
         try:
             return read(told.read_text(errors="replace"))
         except ValueError as error:
-            last = console.read_text(errors="replace").splitlines()[-_LAST_LINES:]
-            text = "\n".join(["the guest ended before it told of its boot; its last words:", *last])
-            raise FlatbootError(text) from error
+            raise guest_console.ended_early("told of its boot", console) from error
+
+
+def shell(disks: Disks, hardware: Hardware) -> int:
+    """Boot *disks*, which stay as they are, with the terminal as their console, on the wall clock.
+
+    Returns QEMU's exit status. Ctrl-A X ends the guest whatever it does.
+
+    Raises:
+        FlatbootError: there is no such firmware.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="flatboot-distro-", dir=paths.cache()) as scratch,
+        processes.sigterm_raises(),
+    ):
+        command = [*_command(Path(scratch), disks, hardware), *_TERMINAL.split()]
+        setup = processes.child_setup(signal.SIGTERM)
+        with subprocess.Popen(command, preexec_fn=setup) as guest:
+            try:
+                return guest.wait()
+            finally:
+                guest.terminate()
+
+
+def _command(folder: Path, disks: Disks, hardware: Hardware) -> list[str]:
+    """Return QEMU's command line, less its clock and its serial ports."""
+    firmware, machine = FIRMWARE[hardware.firmware], hardware.machine
+    if not firmware.file.is_file():
+        raise FlatbootError(f"there is no firmware at {firmware.file}: install {firmware.package}")
+    bios = folder / "bios"
+    bios.write_bytes(_BIOS + _BIOS_WORDS)
+    memory = machine.memory_bytes
+    command = [*_QEMU.split(), "-M", f"{firmware.machine},memory-backend=m"]
+    command += ["-bios", str(firmware.file), "-smbios", f"file={bios}"]
+    command += ["-cpu", _CPU.format(bits=machine.phys_bits), "-smp", str(machine.cpus)]
+    command += ["-object", f"memory-backend-ram,id=m,size={memory},reserve=off"]
+    command += ["-m", f"{memory >> 20}M"]
+    for number, file in enumerate(disks.files):
+        name = f"disk{number}"
+        command += ["-drive", f"file={file},format=raw,if=none,id={name},snapshot=on"]
+        command += ["-device", DISKS[hardware.disk].format(id=name) + f",bootindex={number}"]
+    return command
 
 
 def read(text: str) -> Told:

@@ -24,12 +24,17 @@ class DistroKernel:
     Attributes:
         name: of `KERNELS`.
         base: the name of the base that it is built from, if it is.
-        parameters: what its command line has besides.
+        profile: whose boot parameters its command line has; "" for none.
     """
 
     name: str
     base: str
-    parameters: str
+    profile: str
+
+    @property
+    def parameters(self) -> str:
+        """The boot parameters of the profile, as they stand on the command line."""
+        return parameters.profile(self.profile).line if self.profile else ""
 
     @property
     def to_build(self) -> bool:
@@ -55,5 +60,5 @@ def kernel(name: str, base: str, profile: str) -> DistroKernel:
     """
     if name not in KERNELS:
         raise UsageError(f"there is no kernel {name!r}: choose of {', '.join(KERNELS)}")
-    line = parameters.profile(profile).line if name == "flatboot" else ""
-    return DistroKernel(name, bases.load(base).name, line)
+    parameters.profile(profile)
+    return DistroKernel(name, bases.load(base).name, profile if name == "flatboot" else "")

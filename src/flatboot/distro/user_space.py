@@ -15,7 +15,8 @@ from flatboot.kernel import fetch
 SUITE = "trixie"
 PACKAGES = (
     *("systemd-sysv", "udev", "dbus", "kmod", "procps", "login", "util-linux"),
-    *("initramfs-tools", "zstd", "systemd-boot-efi", "python3"),
+    *("initramfs-tools", "zstd", "python3", "dosfstools"),
+    *("systemd-boot-efi", "grub2-common", "grub-efi-amd64-bin", "grub-pc-bin"),
 )
 #: Debian's own kernel for virtual machines.
 _DEBIANS = "linux-image-cloud-amd64"

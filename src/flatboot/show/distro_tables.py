@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 
@@ -44,7 +44,8 @@ def _way(boots: Sequence[Boot]) -> Table:
     table = Table(title="Debian 13, from the reset to the login", title_justify="left")
     table.caption = (
         "in seconds of the guest: an instruction is a nanosecond, waits are as long as here;"
-        " user space: until systemd is done; ratio: of the login, to that kernel's first row"
+        " firmware: with what follows up to the kernel's clock where the loader keeps no times, as"
+        " GRUB; user space: until systemd is done; ratio: of the login, to that kernel's first row"
     )
     table.caption_justify = "left"
     table.add_column("kernel")
@@ -55,11 +56,22 @@ def _way(boots: Sequence[Boot]) -> Table:
         first = 0
         for name, machine, told in of_kernel:
             parts = told.parts()
-            sums = [sum(parts.get(part, 0) for part in names) for names in _PARTS.values()]
             login = told.counters["LOGIN"]
-            cells = (f"{length / 1e9:.2f}" for length in (*sums, login))
+            cells = [_sum(parts, names) for names in _PARTS.values()]
             size = units.binary_size(machine.memory_bytes)
             ratio = f"{login / first:.3f}" if first else ""
-            table.add_row("" if first else name, size, str(machine.cpus), *cells, ratio)
+            table.add_row(
+                "" if first else name, size, str(machine.cpus), *cells, _seconds(login), ratio
+            )
             first = first or login
     return table
+
+
+def _sum(parts: Mapping[str, int], names: Sequence[str]) -> str:
+    """Return how long *names* of *parts* took together; nothing if none of them is known."""
+    known = [parts[name] for name in names if name in parts]
+    return _seconds(sum(known)) if known else ""
+
+
+def _seconds(length: int) -> str:
+    return f"{length / 1e9:.2f}"

@@ -5,11 +5,14 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
+from terminal_session import PROGRAM, Session
 
 from flatboot.bootlog import bootlog, bootlog_way
 from flatboot.distro import disk, distro_boot
-from flatboot.distro.distro_boot import Told
+from flatboot.distro.disk import Disks
+from flatboot.distro.distro_boot import Hardware, Told
 from flatboot.guest.machine import machine
+from flatboot.kernel import parameters
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
 #: By which part of the whole a part may be wrong.
@@ -18,8 +21,8 @@ NEAR = 0.02
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
-    disks = disk.make(tmp_path_factory.mktemp("disks"), None, "")
-    return distro_boot.boot(disks, machine("x86_64", "2G"), "debian")
+    disks = disk.make(tmp_path_factory.mktemp("disks"), None, "", "systemd-boot")
+    return distro_boot.boot(disks, Hardware(machine("x86_64", "2G")), "debian")
 
 
 def assert_near(told: Told, parts: dict[str, int], unpacking: int = 0) -> None:
@@ -48,8 +51,43 @@ def test_the_log_and_what_systemd_says_tell_all_but_the_kernel_that_unpacks_itse
     assert_near(told, parts, unpacking)
 
 
-def test_the_guest_comes_up_whole(told: Told) -> None:
+def assert_whole(told: Told) -> None:
     assert told.counters["LOGIN"] > told.counters["DISK"]
     assert told.failed == ()
     assert told.cpus == 1
     assert 1.9 * 2**30 < told.memory_bytes < 2 * 2**30
+
+
+def test_the_guest_comes_up_whole(told: Told) -> None:
+    assert_whole(told)
+
+
+@pytest.fixture(scope="module")
+def with_grub(tmp_path_factory: pytest.TempPathFactory) -> Disks:
+    return disk.make(tmp_path_factory.mktemp("disks"), None, "vm", "grub")
+
+
+@pytest.mark.parametrize(("firmware", "disk"), [("uefi", "virtio"), ("bios", "nvme")])
+def test_grub_starts_it_with_the_parameters_of_a_package(
+    with_grub: Disks, firmware: str, disk: str
+) -> None:
+    told = distro_boot.boot(with_grub, Hardware(machine("x86_64", "2G"), firmware, disk), "debian")
+    assert_whole(told)
+    assert parameters.profile("vm").line in told.log
+    assert ("efi: EFI v" in told.log) == (firmware == "uefi")
+    assert told.parts().keys() == {"before", "kernel", "initrd", "userspace"}
+    assert sum(told.parts().values()) <= told.counters["FINISH"] * (1 + NEAR)
+
+
+def test_a_shell_is_left_at_the_login_and_ends_with_the_guest() -> None:
+    session = Session([*PROGRAM, "distro", "--shell", "--memory", "2G", "--cpus", "2"])
+    try:
+        session.expect(b"debian login: ")
+        session.type(b"root\n")
+        session.expect(b"root@debian:~# ")
+        session.type(b"echo $(nproc) CPUs; systemctl is-failed told; poweroff\n")
+        session.expect(b"2 CPUs")
+        session.expect(b"inactive")
+        assert session.ended() == 0
+    finally:
+        session.close()

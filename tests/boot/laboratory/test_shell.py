@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
-import pty
 import signal
 import subprocess
-import sys
-import termios
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from terminal_session import PROGRAM, TIMEOUT_S, Session
 
 from flatboot.kernel.build import KernelName
 
-PROGRAM = (sys.executable, "-c", "from flatboot.cli.cli import main; main()")
 PROMPT = b"guest:/# "
-TIMEOUT_S = 300.0
 
 
 @pytest.fixture
@@ -72,59 +66,6 @@ def test_a_guest_without_a_shell(command: list[str]) -> None:
     assert done.returncode == 1
     assert "the guest panicked" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def _on_the_terminal() -> None:
-    """Take the terminal, and hear its signals, which a run in the background has let ignore."""
-    for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
-
-class Session:
-    """The command on a terminal of its own."""
-
-    def __init__(self, command: list[str]) -> None:
-        self._ours, terminal = pty.openpty()
-        self.terminal = terminal
-        self.before = termios.tcgetattr(terminal)
-        self._said = b""
-        self.child = subprocess.Popen(
-            command,
-            stdin=terminal,
-            stdout=terminal,
-            stderr=terminal,
-            start_new_session=True,
-            preexec_fn=_on_the_terminal,
-        )
-
-    def close(self) -> None:
-        if self.child.poll() is None:
-            self.child.kill()
-            self.child.wait()
-        os.close(self._ours)
-        os.close(self.terminal)
-
-    def expect(self, text: bytes) -> bytes:
-        """Return what is printed up to *text*, and forget it."""
-        deadline = time.monotonic() + TIMEOUT_S
-        os.set_blocking(self._ours, False)
-        while text not in self._said:
-            assert time.monotonic() < deadline, self._said
-            with contextlib.suppress(BlockingIOError):
-                self._said += os.read(self._ours, 4096)
-            time.sleep(0.02)
-        before, _, self._said = self._said.partition(text)
-        return before
-
-    def type(self, text: bytes) -> None:
-        os.write(self._ours, text)
-
-    def ended(self) -> int:
-        """Return the exit status; the terminal must be as it was, and no QEMU be left."""
-        status = self.child.wait(timeout=60)
-        assert termios.tcgetattr(self.terminal) == self.before
-        return status
 
 
 @pytest.fixture

@@ -6,29 +6,34 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import typer
 
 from flatboot.cli import distro_cli
 from flatboot.common import host
 from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.distro import disk, distro_boot
 from flatboot.distro.disk import Disks
+from flatboot.distro.distro_boot import Hardware
 from flatboot.distro.distro_kernel import DistroKernel
-from flatboot.guest.machine import Machine
 from flatboot.show import distro_tables
 
 
 @pytest.fixture
-def boots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, str]]:
-    """Boot nothing; return kernel, machine and parameters of what would have been booted."""
-    made: list[tuple[str, str, str]] = []
-    parameters = []
+def boots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Hardware, str]]:
+    """Boot nothing; return kernel, machine, profile and loader of what would have been booted."""
+    made: list[tuple[str, Hardware, str]] = []
+    asked = []
 
-    def disks(folder: Path, kernel: Path | None, text: str) -> Disks:
-        parameters.append(text)
-        return Disks(folder, folder)
+    def disks(folder: Path, kernel: Path | None, profile: str, loader: str) -> Disks:
+        asked.append(f"{profile} {loader}".strip())
+        return Disks((str(folder),))
 
-    def boot(disks: Disks, machine: Machine, kernel: str) -> None:
-        made.append((kernel, machine.title, parameters[-1]))
+    def boot(disks: Disks, hardware: Hardware, kernel: str) -> None:
+        made.append((kernel, hardware, asked[-1]))
+
+    def shell(disks: Disks, hardware: Hardware) -> int:
+        made.append(("shell", hardware, asked[-1]))
+        return 3
 
     def tables(told: list[object]) -> Iterator[None]:
         assert len(told) == len(made)
@@ -38,6 +43,7 @@ def boots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, st
     (tmp_path / "flatboot").mkdir()
     monkeypatch.setattr(disk, "make", disks)
     monkeypatch.setattr(distro_boot, "boot", boot)
+    monkeypatch.setattr(distro_boot, "shell", shell)
     monkeypatch.setattr(distro_tables, "tables", tables)
     monkeypatch.setattr(DistroKernel, "package", lambda self: None)
     monkeypatch.setattr(DistroKernel, "to_build", property(lambda self: self.name != "debian"))
@@ -46,25 +52,25 @@ def boots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, st
 
 
 def test_both_kernels_on_every_machine(
-    boots: list[tuple[str, str, str]], capsys: pytest.CaptureFixture[str]
+    boots: list[tuple[str, Hardware, str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     distro_cli.distro("2G,16G", "1,4", "stock,flatboot")
     assert "2 kernels of Debian's config to build first" in capsys.readouterr().out
-    assert [(kernel, title) for kernel, title, _ in boots] == [
+    assert [(kernel, hardware.machine.title) for kernel, hardware, _ in boots] == [
         (kernel, f"x86_64, {size}, {cpus}")
         for kernel in ("stock", "flatboot")
         for cpus in ("1 CPU", "4 CPUs")
         for size in ("2 GiB", "16 GiB")
     ]
-    assert [text for kernel, _, text in boots if kernel == "stock"] == [""] * 4
-    assert all("deferred_init=lazy" in text for kernel, _, text in boots if kernel == "flatboot")
+    made_with = {"stock": "systemd-boot", "flatboot": "vm systemd-boot"}
+    assert all(asked == made_with[kernel] for kernel, _, asked in boots)
 
 
 def test_stock_is_left_out_where_this_machine_cannot_carry_it(
-    boots: list[tuple[str, str, str]], capsys: pytest.CaptureFixture[str]
+    boots: list[tuple[str, Hardware, str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     distro_cli.distro("2G,1T", kernels="stock,flatboot")
-    assert [(kernel, title) for kernel, title, _ in boots] == [
+    assert [(kernel, hardware.machine.title) for kernel, hardware, _ in boots] == [
         ("stock", "x86_64, 2 GiB, 1 CPU"),
         ("flatboot", "x86_64, 2 GiB, 1 CPU"),
         ("flatboot", "x86_64, 1 TiB, 1 CPU"),
@@ -72,22 +78,39 @@ def test_stock_is_left_out_where_this_machine_cannot_carry_it(
     assert "left out" in capsys.readouterr().err
 
 
-def test_a_kernel_that_fits_nowhere_is_left_out(boots: list[tuple[str, str, str]]) -> None:
+def test_a_kernel_that_fits_nowhere_is_left_out(boots: list[tuple[str, Hardware, str]]) -> None:
     distro_cli.distro("1T", kernels="stock,flatboot")
     assert [kernel for kernel, _, _ in boots] == ["flatboot"]
 
 
-def test_another_profile(boots: list[tuple[str, str, str]]) -> None:
+def test_another_profile(boots: list[tuple[str, Hardware, str]]) -> None:
     distro_cli.distro("2G", kernels="flatboot,debian", profile="server")
-    assert [(kernel, text) for kernel, _, text in boots] == [
-        ("flatboot", "deferred_init=background"),
-        ("debian", ""),
+    assert [(kernel, asked) for kernel, _, asked in boots] == [
+        ("flatboot", "server systemd-boot"),
+        ("debian", "systemd-boot"),
     ]
+
+
+def test_another_loader_on_other_hardware(boots: list[tuple[str, Hardware, str]]) -> None:
+    distro_cli.distro("2G", loader="grub", firmware="bios", disks="nvme")
+    [(_, hardware, asked)] = boots
+    assert (hardware.firmware, hardware.disk, asked) == ("bios", "nvme", "grub")
+
+
+def test_a_shell_is_one_boot(
+    boots: list[tuple[str, Hardware, str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(typer.Exit) as ended:
+        distro_cli.distro("2G,3G", shell=True)
+    assert ended.value.exit_code == 3
+    [(how, hardware, _)] = boots
+    assert (how, hardware.machine.title) == ("shell", "x86_64, 2 GiB, 1 CPU")
+    assert "log in as root" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("base", "built"), [(None, "7.3"), ("6.12", "6.12")])
 def test_kernels_of_a_base(
-    boots: list[tuple[str, str, str]],
+    boots: list[tuple[str, Hardware, str]],
     monkeypatch: pytest.MonkeyPatch,
     base: str | None,
     built: str,
@@ -98,7 +121,7 @@ def test_kernels_of_a_base(
     assert bases == [built] * len(boots) == [built] * 2
 
 
-def test_a_guest_that_this_machine_cannot_carry(boots: list[tuple[str, str, str]]) -> None:
+def test_a_guest_that_this_machine_cannot_carry(boots: list[tuple[str, Hardware, str]]) -> None:
     with pytest.raises(FlatbootError, match=r"1 TiB takes .* GB .* --memory"):
         distro_cli.distro("1T")
     assert boots == []
@@ -119,6 +142,20 @@ def test_a_guest_that_this_machine_cannot_carry(boots: list[tuple[str, str, str]
 def test_what_is_refused(memory: str, cpus: str, kernels: str, profile: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         distro_cli.distro(memory, cpus, kernels, profile)
+
+
+@pytest.mark.parametrize(
+    ("loader", "firmware", "disks", "said"),
+    [
+        ("lilo", "uefi", "virtio", "no loader 'lilo': choose of systemd-boot, grub"),
+        ("grub", "coreboot", "virtio", "no firmware 'coreboot': choose of uefi, bios"),
+        ("grub", "uefi", "floppy", "no disk 'floppy': choose of virtio, nvme"),
+        ("systemd-boot", "bios", "virtio", "UEFI alone: give --loader grub"),
+    ],
+)
+def test_hardware_that_is_refused(loader: str, firmware: str, disks: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        distro_cli.distro("2G", loader=loader, firmware=firmware, disks=disks)
 
 
 def test_a_base_that_is_not_there() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -11,8 +12,9 @@ import pytest
 
 from flatboot.common import processes, screen
 from flatboot.common.errors import FlatbootError
-from flatboot.distro import disk, distro_boot, user_space
+from flatboot.distro import disk, distro_boot, grub, user_space
 from flatboot.distro.disk import Disks
+from flatboot.distro.distro_boot import Firmware, Hardware
 from flatboot.guest.machine import machine
 from flatboot.kernel import fetch
 from flatboot.show import distro_tables
@@ -78,46 +80,132 @@ def test_the_parts_of_the_way_are_shown(capsys: pytest.CaptureFixture[str]) -> N
     assert sum("broken.service" in line for line in lines) == 3
 
 
+def test_parts_that_nobody_keeps_are_left_blank(capsys: pytest.CaptureFixture[str]) -> None:
+    grub_s = {"before": 4, "kernel": 3, "initrd": 4, "userspace": 5}
+    live = {"stages": [{"name": name, "length": s * 10**9} for name, s in grub_s.items()]}
+    told = distro_boot.read(TOLD.replace(json.dumps(LIVE), json.dumps(live)))
+    way, _ = distro_tables.tables([("debian", machine(), told)])
+    screen.console().print(way)
+    rows = [line.strip("│ ").split("│") for line in capsys.readouterr().out.splitlines()]
+    cells = [[cell.strip() for cell in row] for row in rows]
+    assert ["debian", "2 GiB", "1", "4.00", "", "3.00", "4.00", "5.00", "17.00"] in [
+        row[:9] for row in cells
+    ]
+
+
 def test_disks_need_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(FlatbootError, match="root"):
-        disk.make(tmp_path / "disks", None, "")
+        disk.make(tmp_path / "disks", None, "", "grub")
     assert not (tmp_path / "disks").exists()
 
 
 def test_without_firmware_nothing_boots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(distro_boot, "FIRMWARE", tmp_path / "none")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "flatboot").mkdir()
+    there_is_none = Firmware(tmp_path / "none", "ovmf", "q35")
+    monkeypatch.setitem(distro_boot.FIRMWARE, "uefi", there_is_none)
     with pytest.raises(FlatbootError, match="install ovmf"):
-        distro_boot.boot(Disks(tmp_path, tmp_path), machine(), "stock")
+        distro_boot.boot(Disks(()), Hardware(machine()), "stock")
 
 
 @pytest.fixture
 def qemu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A program in place of QEMU that writes what the file beside it holds where a guest would."""
+    """A program in place of QEMU that writes what the file beside it holds where a guest would.
+
+    It keeps the words that it is called with in another file beside it.
+    """
     program = tmp_path / "bin/qemu-system-x86_64"
     program.parent.mkdir()
     program.write_text(
-        '#!/bin/sh\nfor word; do case "$word" in file:*/told) to=${word#file:};;'
-        ' file:*/console) echo "it hangs" > ${word#file:};; esac; done\ncat "$0.told" > "$to"\n'
+        '#!/bin/sh\necho "$*" > "$0.words"\nfor word; do case "$word" in file:*/told)'
+        ' to=${word#file:};; file:*/console) echo "it hangs" > ${word#file:};; esac; done\n'
+        'cat "$0.told" > "${to-/dev/stdout}"\n'
     )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     (tmp_path / "flatboot").mkdir()
-    monkeypatch.setattr(distro_boot, "FIRMWARE", program)
+    for name, firmware in distro_boot.FIRMWARE.items():
+        there = dataclasses.replace(firmware, file=program)
+        monkeypatch.setitem(distro_boot.FIRMWARE, name, there)
     return program
 
 
 def test_a_boot_leaves_nothing_behind(qemu: Path, tmp_path: Path) -> None:
     qemu.with_name("qemu-system-x86_64.told").write_text(TOLD)
-    assert distro_boot.boot(Disks(tmp_path, tmp_path), machine(), "stock") == distro_boot.read(TOLD)
+    disks = Disks(("fat:loader", "root.img"))
+    told = distro_boot.boot(disks, Hardware(machine(memory="3G", cpus=4)), "stock")
+    assert told == distro_boot.read(TOLD)
     assert list((tmp_path / "flatboot").iterdir()) == []
+    words = qemu.with_name("qemu-system-x86_64.words").read_text()
+    assert "-M q35,smm=off,memory-backend=m " in words
+    assert "-smp 4" in words
+    assert "-m 3072M" in words
+    assert "file=fat:loader,format=raw,if=none,id=disk0,snapshot=on" in words
+    assert "virtio-blk-pci,drive=disk1,bootindex=1" in words
+
+
+def test_other_hardware(qemu: Path, tmp_path: Path) -> None:
+    qemu.with_name("qemu-system-x86_64.told").write_text(TOLD)
+    distro_boot.boot(Disks(("disk.img",)), Hardware(machine(), "bios", "nvme"), "stock")
+    words = qemu.with_name("qemu-system-x86_64.words").read_text()
+    assert "-M pc,memory-backend=m " in words
+    assert "nvme,drive=disk0,serial=disk0,bootindex=0" in words
 
 
 def test_a_guest_s_last_words_are_shown(qemu: Path, tmp_path: Path) -> None:
     qemu.with_name("qemu-system-x86_64.told").write_text("")
-    with pytest.raises(FlatbootError, match="it hangs"):
-        distro_boot.boot(Disks(tmp_path, tmp_path), machine(), "stock")
+    with pytest.raises(FlatbootError, match=r"before it told of its boot.*\nit hangs"):
+        distro_boot.boot(Disks(()), Hardware(machine()), "stock")
+
+
+def test_a_shell_has_the_terminal(
+    qemu: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    qemu.with_name("qemu-system-x86_64.told").write_text("vm login: ")
+    assert distro_boot.shell(Disks(("disk.img",)), Hardware(machine())) == 0
+    assert capfd.readouterr().out == "vm login: "
+    words = qemu.with_name("qemu-system-x86_64.words").read_text()
+    assert "stdio,id=terminal" in words
+    assert "-icount" not in words
+    assert list((tmp_path / "flatboot").iterdir()) == []
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """The little of a root file system that a disk with GRUB is made of."""
+    made = tmp_path / "root"
+    for name in ("boot/vmlinuz-6.12", "boot/initrd.img-6.12", "usr/local/sbin/mark"):
+        (made / name).parent.mkdir(parents=True, exist_ok=True)
+        (made / name).touch()
+    return made
+
+
+def test_grub_is_installed_by_the_guest_itself(qemu: Path, tmp_path: Path, root: Path) -> None:
+    program = qemu.read_text().replace("it hangs", "GRUB is installed")
+    qemu.write_text(program)
+    qemu.with_name("qemu-system-x86_64.told").touch()
+    image = grub.disk(tmp_path, root, "console=ttyS0", "vm")
+    table = subprocess.run(["sfdisk", "--json", image], check=True, capture_output=True)
+    partitions = json.loads(table.stdout)["partitiontable"]["partitions"]
+    assert len(partitions) == 3
+    assert (root / "parameters.deb").is_file()
+    inside = f"{image}?offset={partitions[2]['start'] * 512}"
+    settings = subprocess.run(
+        ["debugfs", "-R", "cat /etc/default/grub", inside], check=True, capture_output=True
+    )
+    assert b'GRUB_CMDLINE_LINUX="console=ttyS0"' in settings.stdout
+    words = qemu.with_name("qemu-system-x86_64.words").read_text()
+    assert f"-kernel {root}/boot/vmlinuz-6.12" in words
+    assert f"file={image},format=raw,if=virtio" in words
+
+
+def test_a_guest_that_cannot_install_grub(qemu: Path, tmp_path: Path, root: Path) -> None:
+    qemu.with_name("qemu-system-x86_64.told").touch()
+    with pytest.raises(FlatbootError, match=r"before it had installed GRUB.*\nit hangs"):
+        grub.disk(tmp_path, root, "console=ttyS0", "")
+    assert not (root / "parameters.deb").exists()
 
 
 @pytest.fixture
