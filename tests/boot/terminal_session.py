@@ -43,8 +43,12 @@ class Session:
 
     def close(self) -> None:
         if self.child.poll() is None:
-            self.child.kill()
-            self.child.wait()
+            self.child.terminate()
+            try:
+                self.child.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                self.child.kill()
+                self.child.wait()
         os.close(self._ours)
         os.close(self.terminal)
 
@@ -64,7 +68,7 @@ class Session:
         os.write(self._ours, text)
 
     def ended(self) -> int:
-        """Return the exit status; the terminal must be as it was, and no QEMU be left."""
+        """Return the exit status; the terminal must be as it was."""
         status = self.child.wait(timeout=60)
         assert termios.tcgetattr(self.terminal) == self.before
         return status

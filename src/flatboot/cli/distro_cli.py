@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -55,18 +56,25 @@ def distro(
     ] = "uefi",
     disks: Annotated[
         str,
-        typer.Option("--disk", help=f"The disk: {', '.join(distro_boot.DISKS)}.", metavar="NAME"),
+        typer.Option(
+            "--disk", help=f"The disk: {', '.join(distro_boot.DISK_DEVICES)}.", metavar="NAME"
+        ),
     ] = "virtio",
+    timeout: Annotated[float, typer.Option(help="Seconds that a boot may take.")] = 3600,
     shell: Annotated[
-        bool, typer.Option("--shell", help="Boot the first machine, and stay at its login.")
+        bool,
+        typer.Option("--shell", help="Boot the first kernel and machine, and stay at its login."),
     ] = False,
 ) -> None:
     """Boot Debian 13, and say where the way to the login went."""
     _check("loader", loader, disk.LOADERS)
     _check("firmware", firmware, distro_boot.FIRMWARE)
-    _check("disk", disks, distro_boot.DISKS)
+    _check("disk", disks, distro_boot.DISK_DEVICES)
     if firmware == "bios" and loader != "grub":
         raise UsageError(f"{loader} is started by UEFI alone: give --loader grub with bios")
+    if shell and not sys.stdin.isatty():
+        raise UsageError("--shell needs a terminal: run it on one")
+    distro_boot.check(firmware)
     machines = [
         Hardware(machine("x86_64", size, _number(number)), firmware, disks)
         for number in cpus.split(",")
@@ -75,14 +83,16 @@ def distro(
     wanted = [
         distro_kernel.kernel(name, base or bases.default(), profile) for name in kernels.split(",")
     ]
+    if shell:
+        wanted, machines = wanted[:1], machines[:1]
     plan = _plan(wanted, machines)
     _announce([kernel for kernel, _ in plan])
     if shell:
-        raise typer.Exit(_shell(*plan[0], loader))
+        raise typer.Exit(_shell(wanted[0], machines[0], loader))
     told: list[distro_tables.Boot] = []
     with progress.step("boots", total=sum(len(fitting) for _, fitting in plan)) as step:
         for kernel, fitting in plan:
-            told += _boots(kernel, fitting, loader, step, len(told))
+            told += _boots(kernel, fitting, loader, timeout, step, len(told))
     console = screen.console()
     for table in distro_tables.tables(told):
         console.print(table)
@@ -143,24 +153,29 @@ def _announce(kernels: Sequence[DistroKernel]) -> None:
 
 
 def _boots(
-    kernel: DistroKernel, machines: Sequence[Hardware], loader: str, step: progress.Step, done: int
+    kernel: DistroKernel,
+    machines: Sequence[Hardware],
+    loader: str,
+    limit_s: float,
+    step: progress.Step,
+    done: int,
 ) -> Iterator[distro_tables.Boot]:
     """Yield what each boot of *kernel* tells; *done* boots of *step* went before."""
     with _disks(kernel, loader) as made:
         for number, wanted in enumerate(machines, done):
             step.update(number, f"{kernel.name}, {wanted.machine.title}")
-            yield kernel.name, wanted.machine, distro_boot.boot(made, wanted, kernel.name)
+            yield kernel.name, wanted.machine, distro_boot.boot(made, wanted, kernel.name, limit_s)
 
 
-def _shell(kernel: DistroKernel, machines: Sequence[Hardware], loader: str) -> int:
-    """Leave the user at the login of the first machine; return QEMU's exit status."""
+def _shell(kernel: DistroKernel, wanted: Hardware, loader: str) -> int:
+    """Leave the user at the login of a guest; return QEMU's exit status."""
     with _disks(kernel, loader) as made:
         print(
-            f"flatboot: {machines[0].machine.title}: log in as root, without a password; poweroff"
-            " ends the guest, as do Ctrl-A X, and its disk is thrown away",
+            f"flatboot: {wanted.machine.title}: log in as root, without a password; poweroff ends"
+            " the guest, as does Ctrl-A X, and its disk is thrown away",
             flush=True,
         )
-        return distro_boot.shell(made, machines[0])
+        return distro_boot.shell(made, wanted)
 
 
 @contextlib.contextmanager

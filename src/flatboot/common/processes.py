@@ -19,10 +19,16 @@ from flatboot.common.errors import FlatbootError
 
 TAIL_LINES = 20
 _GRACE_S = 5.0
+#: Where Debian keeps what only root is expected to run; not all users have it in their PATH.
+_SBIN = "/usr/sbin:/sbin"
 _PR_SET_PDEATHSIG = 1
 _PR_SET_THP_DISABLE = 41
 _libc = ctypes.CDLL(None)
 _T = TypeVar("_T")
+
+
+class TookTooLong(FlatbootError):
+    """A child was ended at its time limit."""
 
 
 class CommandFailed(FlatbootError):
@@ -61,6 +67,7 @@ def run(
     stdin: str | None = None,
     log: Path | None = None,
     on_line: Callable[[str], None] | None = None,
+    limit_s: float | None = None,
 ) -> str:
     """Run *command* to its end and return what it wrote (standard output and error as one).
 
@@ -77,14 +84,17 @@ def run(
         stdin: text to feed to the child.
         log: file that the output is written to as it comes.
         on_line: called with each line of output as it comes, without its line end.
+        limit_s: seconds after which the child is ended.
 
     Raises:
         CommandFailed: the status is not 0.
+        TookTooLong: it came to its limit.
         FlatbootError: the program does not exist.
     """
     words = [str(word) for word in command]
     kept = {name: value for name, value in os.environ.items() if name not in without}
-    environment = {**kept, "LC_ALL": "C.UTF-8", **(env or {})}
+    path = f"{kept.get('PATH', os.defpath)}:{_SBIN}"
+    environment = {**kept, "PATH": path, "LC_ALL": "C.UTF-8", **(env or {})}
     lines: list[str] = []
     with contextlib.ExitStack() as stack:
         stack.enter_context(sigterm_raises())
@@ -95,6 +105,7 @@ def run(
         feeder = threading.Thread(target=_feed, args=(child.stdin, stdin or ""), daemon=True)
         if stdin is not None:
             feeder.start()
+        limit = stack.enter_context(_limit(child, limit_s))
         assert child.stdout is not None
         for line in child.stdout:
             lines.append(line)
@@ -104,6 +115,8 @@ def run(
                 on_line(line.rstrip("\n"))
         status = child.wait()
     output = "".join(lines)
+    if limit.is_set():
+        raise TookTooLong(f"{what} took longer than {limit_s:g} s and was ended")
     if status != 0:
         raise CommandFailed(what, status, output, log)
     return output
@@ -191,6 +204,24 @@ def _signals_held_back() -> Iterator[None]:
             signal.raise_signal(late)
 
 
+@contextlib.contextmanager
+def _limit(child: subprocess.Popen[str], limit_s: float | None) -> Iterator[threading.Event]:
+    """End the child after *limit_s* seconds; the event tells that this has happened."""
+    ended = threading.Event()
+
+    def end() -> None:
+        ended.set()
+        _signal_group(child, signal.SIGKILL)
+
+    timer = threading.Timer(limit_s or 0, end)
+    if limit_s is not None:
+        timer.start()
+    try:
+        yield ended
+    finally:
+        timer.cancel()
+
+
 def _feed(pipe: IO[str], text: str) -> None:
     with contextlib.suppress(BrokenPipeError, ValueError):
         pipe.write(text)
@@ -230,6 +261,20 @@ def sigterm_raises() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
+def hang_up_terminates() -> Iterator[None]:
+    """Have SIGHUP end what runs as SIGTERM does, so that it is cleaned up."""
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+        yield
+        return
+    before = signal.signal(signal.SIGHUP, lambda number, frame: signal.raise_signal(signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def run_coroutine(main: Coroutine[Any, Any, _T]) -> _T:

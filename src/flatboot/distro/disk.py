@@ -20,8 +20,8 @@ _FILES = Path(__file__).parent / "files"
 _MARK, _TOLD = "usr/local/sbin/mark", "usr/local/sbin/told"
 #: Boot loaders, and what is to be known of each.
 LOADERS = {
-    "systemd-boot": "UEFI's alone; keeps the times of firmware and loader",
-    "grub": "UEFI's and BIOS's, installed by the guest itself",
+    "systemd-boot": "of UEFI alone, keeps the times of firmware and loader",
+    "grub": "of UEFI and BIOS, installed by the guest itself",
 }
 _CMDLINE = f"rw console=ttyS0 quiet panic=-1 rdinit=/mark init=/{_MARK}"
 _UNITS = "etc/systemd/system"

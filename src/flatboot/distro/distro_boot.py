@@ -1,4 +1,4 @@
-"""Boots of a distribution on a clock that counts instructions, and what the guest tells of them."""
+"""Boots of a distribution: what a guest tells of them, and the terminal of one for people."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ _BIOS = struct.pack("<BBHBBHBBQBBBBBB", 0, 24, 0, 1, 2, 0xE800, 3, 0, 8, 0, 8, 0
 _BIOS_WORDS = b"EDK II\0edk2\x0001/01/2026\0\0"
 _PART = re.compile(r"^==== (\S+)\n", re.MULTILINE)
 #: The device of a disk, by how the guest reaches it.
-DISKS = {"virtio": "virtio-blk-pci,drive={id}", "nvme": "nvme,drive={id},serial={id}"}
+DISK_DEVICES = {"virtio": "virtio-blk-pci,drive={id}", "nvme": "nvme,drive={id},serial={id}"}
 
 
 @dataclass(frozen=True)
 class Firmware:
-    """What starts a guest: the firmware's file, its package, and QEMU's machine to go with it."""
+    """What starts a guest: the firmware's file, its package, and QEMU's -M to go with it."""
 
     file: Path
     package: str
-    machine: str
+    qemu_machine: str
 
 
 FIRMWARE = {
@@ -52,7 +52,7 @@ FIRMWARE = {
 
 @dataclass(frozen=True)
 class Hardware:
-    """What a guest runs on: *firmware* is of `FIRMWARE`, *disk* of `DISKS`."""
+    """What a guest runs on: *firmware* is of `FIRMWARE`, *disk* of `DISK_DEVICES`."""
 
     machine: Machine
     firmware: str = "uefi"
@@ -85,14 +85,24 @@ class Told:
 
     def parts(self) -> dict[str, int]:
         """Return the parts of the way to the end of systemd's start, in ns, by analyze's names."""
-        told = json.loads(self.live)["stages"]
-        return {stage["name"]: stage["length"] for stage in told}
+        return {stage["name"]: stage["length"] for stage in json.loads(self.live)["stages"]}
 
 
-def boot(disks: Disks, hardware: Hardware, kernel: str) -> Told:
+def check(firmware: str) -> None:
+    """Check that this machine has a firmware of `FIRMWARE`.
+
+    Raises:
+        FlatbootError: it has not.
+    """
+    wanted = FIRMWARE[firmware]
+    if not wanted.file.is_file():
+        raise FlatbootError(f"there is no firmware at {wanted.file}: install {wanted.package}")
+
+
+def boot(disks: Disks, hardware: Hardware, kernel: str, limit_s: float) -> Told:
     """Boot *disks*, which stay as they are, from the reset to the login.
 
-    *kernel* is what people call the kernel on them.
+    *kernel* is what people call the kernel on them; the guest is ended after *limit_s* seconds.
 
     Raises:
         FlatbootError: there is no such firmware, or the guest did not come to its end.
@@ -104,11 +114,13 @@ def boot(disks: Disks, hardware: Hardware, kernel: str) -> Told:
         command = [*_command(folder, disks, hardware), *_COUNTING.split()]
         command += ["-serial", f"file:{console}", "-serial", f"file:{told}"]
         with progress.step(f"booting Debian, {kernel}: {title}"):
-            processes.run(command, what=f"the guest of {title}")
+            guest_console.run(command, f"the guest of {title}", console, limit_s)
         try:
             return read(told.read_text(errors="replace"))
         except ValueError as error:
-            raise guest_console.ended_early("told of its boot", console) from error
+            raise guest_console.failed(
+                f"the guest of {title} ended before it told of its boot", console
+            ) from error
 
 
 def shell(disks: Disks, hardware: Hardware) -> int:
@@ -117,15 +129,20 @@ def shell(disks: Disks, hardware: Hardware) -> int:
     Returns QEMU's exit status. Ctrl-A X ends the guest whatever it does.
 
     Raises:
-        FlatbootError: there is no such firmware.
+        FlatbootError: there is no such firmware, or no QEMU.
     """
     with (
         tempfile.TemporaryDirectory(prefix="flatboot-distro-", dir=paths.cache()) as scratch,
         processes.sigterm_raises(),
+        processes.hang_up_terminates(),
     ):
         command = [*_command(Path(scratch), disks, hardware), *_TERMINAL.split()]
         setup = processes.child_setup(signal.SIGTERM)
-        with subprocess.Popen(command, preexec_fn=setup) as guest:
+        try:
+            guest = subprocess.Popen(command, preexec_fn=setup)
+        except FileNotFoundError as error:
+            raise FlatbootError(f"{command[0]} is not there: install it and try again") from error
+        with guest:
             try:
                 return guest.wait()
             finally:
@@ -134,13 +151,12 @@ def shell(disks: Disks, hardware: Hardware) -> int:
 
 def _command(folder: Path, disks: Disks, hardware: Hardware) -> list[str]:
     """Return QEMU's command line, less its clock and its serial ports."""
+    check(hardware.firmware)
     firmware, machine = FIRMWARE[hardware.firmware], hardware.machine
-    if not firmware.file.is_file():
-        raise FlatbootError(f"there is no firmware at {firmware.file}: install {firmware.package}")
     bios = folder / "bios"
     bios.write_bytes(_BIOS + _BIOS_WORDS)
     memory = machine.memory_bytes
-    command = [*_QEMU.split(), "-M", f"{firmware.machine},memory-backend=m"]
+    command = [*_QEMU.split(), "-M", f"{firmware.qemu_machine},memory-backend=m"]
     command += ["-bios", str(firmware.file), "-smbios", f"file={bios}"]
     command += ["-cpu", _CPU.format(bits=machine.phys_bits), "-smp", str(machine.cpus)]
     command += ["-object", f"memory-backend-ram,id=m,size={memory},reserve=off"]
@@ -148,7 +164,7 @@ def _command(folder: Path, disks: Disks, hardware: Hardware) -> list[str]:
     for number, file in enumerate(disks.files):
         name = f"disk{number}"
         command += ["-drive", f"file={file},format=raw,if=none,id={name},snapshot=on"]
-        command += ["-device", DISKS[hardware.disk].format(id=name) + f",bootindex={number}"]
+        command += ["-device", DISK_DEVICES[hardware.disk].format(id=name) + f",bootindex={number}"]
     return command
 
 
@@ -163,7 +179,8 @@ def read(text: str) -> Told:
     counters = {name: int(at) for name, at in re.findall(r"COUNTER_(\w+)=(\d+)", text)}
     memory = re.search(r"^Mem: +(\d+)", parts.get("free", ""), re.MULTILINE)
     cpus = re.search(r"^CPU\(s\): +(\d+)", parts.get("lscpu", ""), re.MULTILINE)
-    if "end" not in parts or len(counters) != 4 or not memory or not cpus:
+    live = parts.get("live", "")
+    if "end" not in parts or len(counters) != 4 or not memory or not cpus or not live.strip():
         raise ValueError("something is missing in what the guest told")
     return Told(
         counters,
@@ -172,5 +189,5 @@ def read(text: str) -> Told:
         int(cpus[1]),
         tuple(line.split()[0] for line in parts["failed"].splitlines() if line.strip()),
         parts["log"],
-        parts["live"],
+        live,
     )

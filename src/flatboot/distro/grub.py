@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
 from pathlib import Path
 
 from flatboot.common import processes, progress
@@ -24,6 +23,7 @@ type=linux
 """
 _SETTINGS = 'GRUB_TIMEOUT=0\nGRUB_CMDLINE_LINUX="{cmdline}"\n'
 _SECTOR = 512
+_LIMIT_S = 900
 _QEMU = (
     "qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m 1G"
     " -display none -no-reboot -nic none"
@@ -49,9 +49,7 @@ def disk(folder: Path, root: Path, cmdline: str, profile: str) -> Path:
     shutil.copy2(_SCRIPT, root / _INSTALLER)
     (root / _INSTALLER).chmod(0o755)
     if profile:
-        with tempfile.TemporaryDirectory(prefix="flatboot-parameters-") as scratch:
-            made = parameters.deb(profile, _MAINTAINER, Path(scratch))
-            shutil.copy2(made, root / "parameters.deb")
+        parameters.deb(profile, _MAINTAINER, root)
     image = folder / "disk.img"
     with image.open("wb") as new:
         new.truncate(_DISK_MIB << 20)
@@ -70,7 +68,8 @@ def _install(folder: Path, root: Path, image: Path) -> None:
     command += ["-kernel", str(next((root / "boot").glob("vmlinuz-*")))]
     command += ["-initrd", str(next((root / "boot").glob("initrd.img-*")))]
     command += ["-drive", f"file={image},format=raw,if=virtio,cache=unsafe"]
+    what = "the guest that installs GRUB"
     with progress.step("installing GRUB in the guest"):
-        processes.run(command, what="the guest that installs GRUB")
+        guest_console.run(command, what, console, _LIMIT_S)
     if "GRUB is installed" not in console.read_text(errors="replace"):
-        raise guest_console.ended_early("had installed GRUB", console)
+        raise guest_console.failed(f"{what} failed", console)

@@ -9,7 +9,6 @@ import hashlib
 import os
 import re
 import shlex
-import signal
 import socket
 import sys
 import termios
@@ -19,9 +18,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from flatboot.common import atomic, paths
+from flatboot.common import atomic, paths, processes
 from flatboot.common.errors import UsageError
-from flatboot.common.processes import run_coroutine
 from flatboot.guest import borrowed, guest_run, guestlog, initramfs, kvm, qemu
 from flatboot.guest.boot import GuestFailed
 from flatboot.guest.boot_spec import BootSpec, boot_file
@@ -113,7 +111,7 @@ def run(spec: BootSpec, on_ready: Callable[[], None] = lambda: None) -> int:
         FlatbootError: QEMU, busybox or the compiler is missing, or QEMU is too old.
         UsageError: such a guest cannot run this machine's busybox.
     """
-    return run_coroutine(_run(spec, on_ready))
+    return processes.run_coroutine(_run(spec, on_ready))
 
 
 def command_line(spec: BootSpec, *, shell: bool) -> str:
@@ -129,7 +127,7 @@ def command_line(spec: BootSpec, *, shell: bool) -> str:
         FlatbootError: QEMU, the compiler or a shell's busybox is missing, or QEMU is too old.
         UsageError: there is no such machine, or it cannot run this machine's busybox.
     """
-    return run_coroutine(_command_line(spec, shell))
+    return processes.run_coroutine(_command_line(spec, shell))
 
 
 async def _command_line(spec: BootSpec, shell: bool) -> str:
@@ -190,7 +188,7 @@ async def _run(spec: BootSpec, on_ready: Callable[[], None]) -> int:
             theirs.close()
             output = Output(returns=terminal or sys.stdout.isatty())
             talk = _Talk(ours, terminal, on_ready, output)
-            with _hang_up_terminates():
+            with processes.hang_up_terminates():
                 how = await _end(talk, running, spec.timeout_s)
     if talk.output.status is None:
         errors = running.errors.decode(errors="replace").strip()
@@ -309,20 +307,6 @@ def raw(terminal: int) -> Iterator[None]:
         # It may be gone.
         with contextlib.suppress(termios.error):
             termios.tcsetattr(terminal, termios.TCSADRAIN, before)
-
-
-@contextlib.contextmanager
-def _hang_up_terminates() -> Iterator[None]:
-    """Have SIGHUP end what runs as SIGTERM does, so that it is cleaned up."""
-    main = threading.current_thread() is threading.main_thread()
-    if not main or signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
-        yield
-        return
-    before = signal.signal(signal.SIGHUP, lambda number, frame: signal.raise_signal(signal.SIGTERM))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGHUP, before)
 
 
 def _read(loop: asyncio.AbstractEventLoop, into: asyncio.Queue[bytes]) -> None:

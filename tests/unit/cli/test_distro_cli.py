@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import typer
@@ -28,7 +29,7 @@ def boots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Ha
         asked.append(f"{profile} {loader}".strip())
         return Disks((str(folder),))
 
-    def boot(disks: Disks, hardware: Hardware, kernel: str) -> None:
+    def boot(disks: Disks, hardware: Hardware, kernel: str, limit_s: float) -> None:
         made.append((kernel, hardware, asked[-1]))
 
     def shell(disks: Disks, hardware: Hardware) -> int:
@@ -44,6 +45,7 @@ def boots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Ha
     monkeypatch.setattr(disk, "make", disks)
     monkeypatch.setattr(distro_boot, "boot", boot)
     monkeypatch.setattr(distro_boot, "shell", shell)
+    monkeypatch.setattr(distro_boot, "check", lambda firmware: None)
     monkeypatch.setattr(distro_tables, "tables", tables)
     monkeypatch.setattr(DistroKernel, "package", lambda self: None)
     monkeypatch.setattr(DistroKernel, "to_build", property(lambda self: self.name != "debian"))
@@ -98,14 +100,29 @@ def test_another_loader_on_other_hardware(boots: list[tuple[str, Hardware, str]]
 
 
 def test_a_shell_is_one_boot(
-    boots: list[tuple[str, Hardware, str]], capsys: pytest.CaptureFixture[str]
+    boots: list[tuple[str, Hardware, str]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.setattr("sys.stdin", Mock(isatty=lambda: True))
     with pytest.raises(typer.Exit) as ended:
-        distro_cli.distro("2G,3G", shell=True)
+        distro_cli.distro("2G,1T", kernels="debian,stock", shell=True)
     assert ended.value.exit_code == 3
     [(how, hardware, _)] = boots
     assert (how, hardware.machine.title) == ("shell", "x86_64, 2 GiB, 1 CPU")
-    assert "log in as root" in capsys.readouterr().out
+    printed = capsys.readouterr()
+    assert "log in as root" in printed.out
+    assert "build" not in printed.out
+    assert printed.err == ""
+
+
+def test_a_shell_needs_a_terminal(
+    boots: list[tuple[str, Hardware, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", Mock(isatty=lambda: False))
+    with pytest.raises(UsageError, match="needs a terminal"):
+        distro_cli.distro("2G", shell=True)
+    assert boots == []
 
 
 @pytest.mark.parametrize(("base", "built"), [(None, "7.3"), ("6.12", "6.12")])
@@ -153,9 +170,12 @@ def test_what_is_refused(memory: str, cpus: str, kernels: str, profile: str, sai
         ("systemd-boot", "bios", "virtio", "UEFI alone: give --loader grub"),
     ],
 )
-def test_hardware_that_is_refused(loader: str, firmware: str, disks: str, said: str) -> None:
+def test_hardware_that_is_refused(
+    boots: list[tuple[str, Hardware, str]], loader: str, firmware: str, disks: str, said: str
+) -> None:
     with pytest.raises(UsageError, match=said):
         distro_cli.distro("2G", loader=loader, firmware=firmware, disks=disks)
+    assert boots == []
 
 
 def test_a_base_that_is_not_there() -> None:

@@ -149,6 +149,20 @@ def test_sigterm_interrupts_no_callback_of_the_event_loop() -> None:
     assert (child.returncode, child.stdout) == (128 + signal.SIGTERM, "cleaned up\n")
 
 
+def test_a_child_is_ended_at_its_limit(tmp_path: Path) -> None:
+    script = f"sleep 100 & echo $! > {tmp_path}/pid; wait"
+    begin = time.monotonic()
+    with pytest.raises(processes.TookTooLong, match=r"^waiting took longer than 0\.5 s"):
+        processes.run(["bash", "-c", script], what="waiting", limit_s=0.5)
+    assert time.monotonic() - begin < 10
+    pid = int((tmp_path / "pid").read_text())
+    assert not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text()
+
+
+def test_a_child_within_its_limit() -> None:
+    assert processes.run(["echo", "done"], what="echo", limit_s=60) == "done\n"
+
+
 def test_lock_waits_for_its_holder(tmp_path: Path) -> None:
     script = (
         "import sys, time\nfrom pathlib import Path\nfrom flatboot.common import locks\n"
@@ -170,6 +184,7 @@ def test_lock_waits_for_its_holder(tmp_path: Path) -> None:
 STARTERS = {
     "common/processes.py": "the one way",
     "guest/qemu.py": "a guest is spoken to while it runs",
+    "distro/distro_boot.py": "a guest has the terminal",
     "cli/selftest.py": "pytest hears of Ctrl-C by itself",
     "cli/selftest_mutants.py": "so it does",
     "cli/selftest_plan.py": "so it does",

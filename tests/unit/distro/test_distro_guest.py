@@ -58,7 +58,9 @@ def test_what_a_guest_tells() -> None:
     assert told.parts()["initrd"] == 4 * 10**9
 
 
-@pytest.mark.parametrize("missing", ["==== end\n", "COUNTER_LOGIN", "Mem:", "CPU(s):"])
+@pytest.mark.parametrize(
+    "missing", ["==== end\n", "COUNTER_LOGIN", "Mem:", "CPU(s):", json.dumps(LIVE)]
+)
 def test_a_guest_that_ends_too_early(missing: str) -> None:
     with pytest.raises(ValueError, match="missing"):
         distro_boot.read(TOLD.replace(missing, ""))
@@ -106,7 +108,7 @@ def test_without_firmware_nothing_boots(tmp_path: Path, monkeypatch: pytest.Monk
     there_is_none = Firmware(tmp_path / "none", "ovmf", "q35")
     monkeypatch.setitem(distro_boot.FIRMWARE, "uefi", there_is_none)
     with pytest.raises(FlatbootError, match="install ovmf"):
-        distro_boot.boot(Disks(()), Hardware(machine()), "stock")
+        distro_boot.boot(Disks(()), Hardware(machine()), "stock", 60)
 
 
 @pytest.fixture
@@ -135,7 +137,7 @@ def qemu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_boot_leaves_nothing_behind(qemu: Path, tmp_path: Path) -> None:
     qemu.with_name("qemu-system-x86_64.told").write_text(TOLD)
     disks = Disks(("fat:loader", "root.img"))
-    told = distro_boot.boot(disks, Hardware(machine(memory="3G", cpus=4)), "stock")
+    told = distro_boot.boot(disks, Hardware(machine(memory="3G", cpus=4)), "stock", 60)
     assert told == distro_boot.read(TOLD)
     assert list((tmp_path / "flatboot").iterdir()) == []
     words = qemu.with_name("qemu-system-x86_64.words").read_text()
@@ -146,18 +148,26 @@ def test_a_boot_leaves_nothing_behind(qemu: Path, tmp_path: Path) -> None:
     assert "virtio-blk-pci,drive=disk1,bootindex=1" in words
 
 
-def test_other_hardware(qemu: Path, tmp_path: Path) -> None:
+def test_other_hardware(qemu: Path) -> None:
     qemu.with_name("qemu-system-x86_64.told").write_text(TOLD)
-    distro_boot.boot(Disks(("disk.img",)), Hardware(machine(), "bios", "nvme"), "stock")
+    distro_boot.boot(Disks(("disk.img",)), Hardware(machine(), "bios", "nvme"), "stock", 60)
     words = qemu.with_name("qemu-system-x86_64.words").read_text()
     assert "-M pc,memory-backend=m " in words
     assert "nvme,drive=disk0,serial=disk0,bootindex=0" in words
 
 
-def test_a_guest_s_last_words_are_shown(qemu: Path, tmp_path: Path) -> None:
+def test_a_guest_s_last_words_are_shown(qemu: Path) -> None:
     qemu.with_name("qemu-system-x86_64.told").write_text("")
     with pytest.raises(FlatbootError, match=r"before it told of its boot.*\nit hangs"):
-        distro_boot.boot(Disks(()), Hardware(machine()), "stock")
+        distro_boot.boot(Disks(()), Hardware(machine()), "stock", 60)
+
+
+def test_a_guest_that_does_not_end_is_ended(qemu: Path, tmp_path: Path) -> None:
+    qemu.write_text(qemu.read_text() + "sleep 100\n")
+    qemu.with_name("qemu-system-x86_64.told").write_text("")
+    with pytest.raises(FlatbootError, match=r"took longer than 1 s.*\nit hangs"):
+        distro_boot.boot(Disks(()), Hardware(machine()), "stock", 1)
+    assert list((tmp_path / "flatboot").iterdir()) == []
 
 
 def test_a_shell_has_the_terminal(
@@ -187,15 +197,19 @@ def test_grub_is_installed_by_the_guest_itself(qemu: Path, tmp_path: Path, root:
     qemu.write_text(program)
     qemu.with_name("qemu-system-x86_64.told").touch()
     image = grub.disk(tmp_path, root, "console=ttyS0", "vm")
-    table = subprocess.run(["sfdisk", "--json", image], check=True, capture_output=True)
-    partitions = json.loads(table.stdout)["partitiontable"]["partitions"]
+    table = processes.run(["sfdisk", "--json", image], what="sfdisk")
+    partitions = json.loads(table)["partitiontable"]["partitions"]
     assert len(partitions) == 3
-    assert (root / "parameters.deb").is_file()
     inside = f"{image}?offset={partitions[2]['start'] * 512}"
-    settings = subprocess.run(
-        ["debugfs", "-R", "cat /etc/default/grub", inside], check=True, capture_output=True
-    )
-    assert b'GRUB_CMDLINE_LINUX="console=ttyS0"' in settings.stdout
+
+    def debugfs(request: str) -> str:
+        return processes.run(["debugfs", "-R", request, inside], what="debugfs")
+
+    assert 'GRUB_CMDLINE_LINUX="console=ttyS0"' in debugfs("cat /etc/default/grub")
+    package = tmp_path / "parameters.deb"
+    debugfs(f"dump /flatboot-parameters_1_all.deb {package}")
+    content = processes.run(["dpkg-deb", "--contents", package], what="dpkg-deb")
+    assert "etc/default/grub.d/flatboot.cfg" in content
     words = qemu.with_name("qemu-system-x86_64.words").read_text()
     assert f"-kernel {root}/boot/vmlinuz-6.12" in words
     assert f"file={image},format=raw,if=virtio" in words
@@ -203,9 +217,9 @@ def test_grub_is_installed_by_the_guest_itself(qemu: Path, tmp_path: Path, root:
 
 def test_a_guest_that_cannot_install_grub(qemu: Path, tmp_path: Path, root: Path) -> None:
     qemu.with_name("qemu-system-x86_64.told").touch()
-    with pytest.raises(FlatbootError, match=r"before it had installed GRUB.*\nit hangs"):
+    with pytest.raises(FlatbootError, match=r"installs GRUB failed.*\nit hangs"):
         grub.disk(tmp_path, root, "console=ttyS0", "")
-    assert not (root / "parameters.deb").exists()
+    assert not list(root.glob("*.deb"))
 
 
 @pytest.fixture
