@@ -67,7 +67,7 @@ def boots_older(kept: Kept) -> Table:
 
 def _boots_of(kept: Kept, base: str, what: str) -> Table:
     made = Table(
-        title=f"{what} from reset to /init, in millions, and by what more than with no pool",
+        title=f"{what} from reset to /init, in millions, and the ratio to no pool",
         caption="1 TiB, one CPU, exact clock; pools of 900 GiB",
     )
     made.add_column("kernel")

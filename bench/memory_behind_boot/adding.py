@@ -165,7 +165,7 @@ def latency(kept: Kept) -> Table:
     at a time and may leave a busy one with the turn, so that the figures would be its own.
     """
     made = Table(
-        title="A task that is to run each millisecond: how late it does, in microseconds",
+        title="A task that is to run each millisecond: how late it runs, in microseconds",
         caption=f"64 GiB, of which 62 are added; one CPU, exact clock, {PERIODS} periods;"
         " the task is an ordinary one",
     )

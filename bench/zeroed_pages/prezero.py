@@ -147,7 +147,7 @@ def freeing(kept: Kept) -> Table:
 
 def wall(kept: Kept) -> Table:
     """Return how many times faster than stock memory is got, by instructions and on the wall."""
-    made = Table(title="How many times faster than stock 8 GiB are got")
+    made = Table(title="How many times faster than stock 8 GiB is obtained")
     made.add_column("memory")
     for title in ("fewer instructions", "less time"):
         made.add_column(title, justify="right")
