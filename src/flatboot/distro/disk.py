@@ -78,6 +78,7 @@ def make(folder: Path, kernel: Path | None, profile: str, loader: str) -> Disks:
         root.mkdir()
         _run("tar", "--extract", f"--file={archive}", f"--directory={root}", "--exclude=./dev/*")
         _fill(root, mark)
+        files: tuple[str, ...]
         if loader == "grub":
             files = (str(grub.disk(folder, root, _CMDLINE, profile)),)
         else:

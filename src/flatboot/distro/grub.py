@@ -56,8 +56,9 @@ def disk(folder: Path, root: Path, cmdline: str, profile: str) -> Path:
     processes.run(["sfdisk", "--quiet", image], what="sfdisk", stdin=_PARTITIONS)
     table = processes.run(["sfdisk", "--json", image], what="sfdisk")
     start = json.loads(table)["partitiontable"]["partitions"][-1]["start"]
-    there = ["-L", "root", "-E", f"offset={start * _SECTOR}", "-d", root]
-    processes.run(["mke2fs", "-q", "-t", "ext4", *there, image, f"{_ROOT_MIB}M"], what="mke2fs")
+    options = ["-q", "-t", "ext4", "-L", "root", "-E", f"offset={start * _SECTOR}"]
+    size = f"{_ROOT_MIB}M"
+    processes.run(["mke2fs", *options, "-d", root, image, size], what="mke2fs")
     _install(folder, root, image)
     return image
 
