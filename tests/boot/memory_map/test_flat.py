@@ -48,9 +48,14 @@ def test_sixteen_terabytes_boot_on_a_small_host(guests: Guests) -> None:
     assert large.meminfo["MemFree"] > 15000 << 20
 
 
-@pytest.mark.parametrize(("linear_map", "most"), [("rodata=noalias", 1.05), ("", 3)])
+@pytest.mark.parametrize(
+    ("linear_map", "most"), [("rodata=noalias", 1.05), ("linear_map=pages", 3)]
+)
 def test_64_gigabytes_on_arm64(guests: Guests, linear_map: str, most: float) -> None:
-    """With rodata=noalias the linear map is made of blocks, else the CPU forces it into 4 KiB."""
+    """With rodata=noalias the linear map is made of blocks, else the CPU forces it into 4 KiB.
+
+    That it need not be in boot is tested where the group linear-map is.
+    """
     small, large = (
         guests(asked("flatboot", memory, mode="lazy", cmdline=linear_map, arch="arm64"))
         for memory in ("2G", "64G")
