@@ -22,8 +22,8 @@ _DEFINITION = re.compile(
     r"^[ \t]*(?:menu)?config (\w+)\n((?:(?![ \t]+help$)[ \t]+.*\n|\n)*)", re.MULTILINE
 )
 _DEPENDS = re.compile(r"^\s+(depends on (?:.*\\\n)*.*)", re.MULTILINE)
-#: Entries of the table that stand for a fragment of each group that has one.
-_OF_GROUPS = {"groups": "options.config", "groups-tests": "tests.config"}
+#: Entries of the table that stand for fragments of each group: what the files' names begin with.
+_OF_GROUPS = {"groups": "options", "groups-tests": "tests"}
 _CERTIFICATES = ("CONFIG_SYSTEM_TRUSTED_KEYS", "CONFIG_SYSTEM_REVOCATION_KEYS")
 
 
@@ -117,10 +117,13 @@ def _debians(entry: Mapping[str, Sequence[str]], arch: Arch, base: str) -> Path 
 
 
 def options(group: Group, *, tests: bool = False) -> list[str]:
-    """Return the options that a kernel with *group* sets, without CONFIG_, and those of *tests*."""
+    """Return the options that a kernel with *group* sets, without CONFIG_, and those of *tests*.
+
+    Those that only some architectures have are among them.
+    """
     entries = ("groups", "groups-tests") if tests else ("groups",)
-    files = [group.folder / _OF_GROUPS[entry] for entry in entries]
-    return [name for file in files if file.is_file() for name in settings(file)]
+    found = (sorted(group.folder.glob(f"{_OF_GROUPS[entry]}*.config")) for entry in entries)
+    return [name for files in found for file in files for name in settings(file)]
 
 
 def _expanded(entry: str, groups: Sequence[Group], arch: Arch) -> list[Path]:
@@ -129,7 +132,8 @@ def _expanded(entry: str, groups: Sequence[Group], arch: Arch) -> list[Path]:
     if entry == "arch":
         return [folder / f"{name}.config" for name in arch.fragments]
     if entry in _OF_GROUPS:
-        every = [group.folder / _OF_GROUPS[entry] for group in groups]
+        names = [f"{_OF_GROUPS[entry]}{of}.config" for of in ("", f"-{arch.name}")]
+        every = [group.folder / name for group in groups for name in names]
         return [file for file in every if file.is_file()]
     return [folder / entry]
 

@@ -35,14 +35,18 @@ def test_fragments_of_an_architecture(checkout: Path) -> None:
     table.write_text(table.read_text() + 'arm64 = ["less.config"]\n')
     (checkout / "kernel/configs/less.config").write_text("CONFIG_A=n\n")
     (checkout / "kernel/configs/arm64.config").write_text("CONFIG_X=9\n")
+    (checkout / "kernel/first/options-arm64.config").write_text("CONFIG_ELSEWHERE=y\n")
     there = {
         name: [
             file.name for file in kconfig.resolve("bench", groups.every(), arches.load(name)).files
         ]
         for name in ("arm64", "x86_64")
     }
-    assert there["arm64"] == ["bench.config", "arm64.config", "less.config", "options.config"]
+    of_groups = ["options.config", "options-arm64.config"]
+    assert there["arm64"] == ["bench.config", "arm64.config", "less.config", *of_groups]
     assert there["x86_64"] == ["bench.config", "x86_64.config", "options.config"]
+    [first] = [group for group in groups.every() if group.name == "first"]
+    assert {"NEW", "ELSEWHERE"} <= {*kconfig.options(first)}
 
 
 def test_unknown_config_lists_what_there_is(checkout: Path) -> None:
