@@ -1,8 +1,8 @@
 """Groups: the features of the kernel part, a folder each, and what each of them needs.
 
 kernel/<group>/ holds all of one: its hook patches in hooks/<base>/, its new files in overlay/, its
-options in options*.config, and group.toml. kernel/groups.toml names the groups in the order in which
-they are applied.
+options in options*.config, and group.toml. kernel/groups.toml names the groups in the order in
+which they are applied.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from flatboot.record.record import Record
 pytestmark = pytest.mark.groups("linear-map")
 
 LONG = pytest.mark.long
-#: Page tables that are set aside for the blocks of the kernel's image, which has its own, in kB: the
-#: image of the debug kernel has 53 MiB.
+#: Page tables that are set aside for the blocks of the kernel's image, which has its own, in kB:
+#: that of the debug kernel has 53 MiB.
 KERNELS_KB = {"bench": 32, "debug": 128, "pages-64k": 192}
 PAGES = "linear_map=pages"
 #: Fills memory by threads on as many CPUs, frees it, and fills it again.
