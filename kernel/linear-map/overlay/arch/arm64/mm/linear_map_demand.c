@@ -81,7 +81,7 @@ bool __init linear_map_demand_add(phys_addr_t start, phys_addr_t end)
 	phys_addr_t size;
 
 	/* Struct pages are initialised by blocks of this order. */
-	BUILD_BUG_ON(PMD_SIZE > PAGE_SIZE << MAX_PAGE_ORDER);
+	BUILD_BUG_ON(PMD_SHIFT - PAGE_SHIFT > MAX_PAGE_ORDER);
 
 	start = ALIGN(start, PMD_SIZE);
 	end = ALIGN_DOWN(end, PMD_SIZE);
