@@ -44,6 +44,7 @@ def test_what_is_allocated_is_mapped_by_pages(guests: Guests) -> None:
     assert "# linear_map_demand: pass:4 fail:0 skip:0 total:4" in record.console
 
 
+@pytest.mark.groups("linear-map", "memory-map-reserved")
 def test_boot_does_not_grow_with_the_linear_map(guests: Guests) -> None:
     small, large = (
         guests(asked("flatboot", memory, mode="lazy", arch="arm64")) for memory in ("2G", "64G")
