@@ -20,7 +20,7 @@ from flatboot.common.errors import FlatbootError
 TAIL_LINES = 20
 _GRACE_S = 5.0
 #: Where Debian keeps what only root is expected to run; not all users have it in their PATH.
-_SBIN = "/usr/sbin:/sbin"
+SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 _PR_SET_PDEATHSIG = 1
 _PR_SET_THP_DISABLE = 41
 _libc = ctypes.CDLL(None)
@@ -93,7 +93,7 @@ def run(
     """
     words = [str(word) for word in command]
     kept = {name: value for name, value in os.environ.items() if name not in without}
-    path = f"{kept.get('PATH', os.defpath)}:{_SBIN}"
+    path = os.pathsep.join([kept.get("PATH", os.defpath), *SBIN])
     environment = {**kept, "PATH": path, "LC_ALL": "C.UTF-8", **(env or {})}
     lines: list[str] = []
     with contextlib.ExitStack() as stack:

@@ -29,8 +29,6 @@ PACKAGES = {
     "timeout": "coreutils",
 }
 _MACHINE = "x86_64"
-#: Where Debian keeps what only root is expected to run.
-_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 _LIBRARY = re.compile(r"^\t(?:\S+ => )?(/\S+) \(0x[0-9a-f]+\)$", re.MULTILINE)
 _LOST = re.compile(r"^\t(\S+) => not found$", re.MULTILINE)
 #: The C library opens this one by itself, beside it, to end a thread.
@@ -103,7 +101,7 @@ def libraries(*programs: Path) -> dict[str, Path]:
 
 
 def _program(name: str) -> Path:
-    folders = os.pathsep.join([os.environ.get("PATH", os.defpath), *_FOLDERS])
+    folders = os.pathsep.join([os.environ.get("PATH", os.defpath), *processes.SBIN])
     path = shutil.which(name, path=folders)
     if path is None:
         package = PACKAGES.get(name, f"package that has {name}")
