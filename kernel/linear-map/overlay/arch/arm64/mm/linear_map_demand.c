@@ -26,7 +26,6 @@
 #include <linux/init.h>
 #include <linux/irqflags.h>
 #include <linux/kernel.h>
-#include <linux/kexec_handover.h>
 #include <linux/kmemleak.h>
 #include <linux/memblock.h>
 #include <linux/mm.h>
@@ -85,8 +84,11 @@ bool __init linear_map_demand_add(phys_addr_t start, phys_addr_t end)
 
 	start = ALIGN(start, PMD_SIZE);
 	end = ALIGN_DOWN(end, PMD_SIZE);
-	/* What another kernel preserved is handed out without being accepted. */
-	if (!enabled || !deferred_init_wanted() || is_kho_boot())
+	/*
+	 * What another kernel handed over nobody would accept: struct pages are not
+	 * deferred then either.
+	 */
+	if (!enabled || !deferred_init_wanted())
 		return false;
 	if (end <= start || end - start < MIN_SIZE || nr_ranges == MAX_RANGES)
 		return false;
@@ -112,6 +114,14 @@ static phys_addr_t demand_table(phys_addr_t addr)
 			return range->tables + ((addr - range->start) >> PMD_SHIFT) * PAGE_SIZE;
 	}
 	return 0;
+}
+
+/* The same if the linear map has a block there, or one that somebody is about to replace */
+static phys_addr_t demand_block_table(phys_addr_t addr)
+{
+	phys_addr_t table = demand_table(addr);
+
+	return table && !pmd_table(pmdp_get(pmd_off_k((unsigned long)__va(addr)))) ? table : 0;
 }
 
 /*
@@ -152,12 +162,6 @@ static void demand_split(pmd_t *pmdp, pte_t *ptep, phys_addr_t table, unsigned l
 	isb();
 }
 
-/* Does the linear map have a block there, or one that somebody is about to replace? */
-static bool demand_is_block(phys_addr_t addr)
-{
-	return demand_table(addr) && !pmd_table(pmdp_get(pmd_off_k((unsigned long)__va(addr))));
-}
-
 /**
  * accept_memory - have memory mapped by pages before it is used
  * @start: where it begins
@@ -175,9 +179,9 @@ void accept_memory(phys_addr_t start, unsigned long size)
 	if (!in_use)
 		return;
 	for (addr = ALIGN_DOWN(start, PMD_SIZE); addr < end; addr += PMD_SIZE) {
-		table = demand_table(addr);
+		table = demand_block_table(addr);
 		va = (unsigned long)__va(addr);
-		if (table && !pmd_table(pmdp_get(pmd_off_k(va))))
+		if (table)
 			demand_split(pmd_off_k(va), __va(table), table, va);
 	}
 }
@@ -197,7 +201,7 @@ bool range_contains_unaccepted_memory(phys_addr_t start, unsigned long size)
 	if (!in_use)
 		return false;
 	for (addr = ALIGN_DOWN(start, PMD_SIZE); addr < end; addr += PMD_SIZE) {
-		if (demand_is_block(addr))
+		if (demand_block_table(addr))
 			return true;
 	}
 	return false;
