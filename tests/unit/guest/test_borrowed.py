@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from flatboot.common import processes
 from flatboot.common.errors import FlatbootError
 from flatboot.guest import borrowed
 
@@ -57,7 +58,7 @@ def test_a_program_that_only_root_runs_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tool = linked(tmp_path, "tool-of-root", "int main(void) { return 0; }", "-static")
-    monkeypatch.setattr(borrowed, "_FOLDERS", (str(tmp_path),))
+    monkeypatch.setattr(processes, "SBIN", (str(tmp_path),))
     assert borrowed.files("tool-of-root") == {"bin/tool-of-root": tool}
 
 
@@ -68,7 +69,7 @@ def test_a_missing_program(
     name: str, advice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(borrowed, "_FOLDERS", ())
+    monkeypatch.setattr(processes, "SBIN", ())
     with pytest.raises(FlatbootError, match=rf"^{name} is not there: .*{advice}"):
         borrowed.files(name)
 
