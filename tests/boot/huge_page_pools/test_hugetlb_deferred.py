@@ -68,7 +68,7 @@ def on_stock(ask: BootSpec) -> BootSpec:
     """Return the same on the stock kernel, which builds them at boot."""
     assert isinstance(ask.kernel, KernelName)
     words = [word for word in ask.cmdline.split() if not word.startswith(_OURS)]
-    kernel = dataclasses.replace(ask.kernel, flavour="stock")
+    kernel = dataclasses.replace(ask.kernel, flavour="stock", groups=())
     return dataclasses.replace(ask, kernel=kernel, cmdline=" ".join(words))
 
 
