@@ -56,6 +56,7 @@ class Root:
 def unpacked(folder: Path) -> Root:
     """Return Debian 13 in *folder*, which is made."""
     folder.mkdir()
-    command = ["tar", "--extract", f"--file={user_space.archive(None)}", f"--directory={folder}"]
+    archive = user_space.archive(None, "initramfs-tools")
+    command = ["tar", "--extract", f"--file={archive}", f"--directory={folder}"]
     subprocess.run([*command, "--exclude=./dev/*"], check=True)
     return Root(folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import sys
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -15,8 +16,12 @@ from flatboot.common import disk as full_disks
 from flatboot.common import host, paths, progress, screen, units
 from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.distro import disk, distro_boot, distro_kernel
+from flatboot.distro.disk import System
 from flatboot.distro.distro_boot import Hardware
 from flatboot.distro.distro_kernel import DistroKernel
+from flatboot.distro.firmware import FIRMWARE
+from flatboot.distro.installing import LOADERS, Disk
+from flatboot.distro.user_space import INITRAMFS
 from flatboot.guest.machine import machine
 from flatboot.kernel import bases
 from flatboot.show import distro_tables
@@ -49,17 +54,21 @@ def distro(
         str | None, typer.Option(help="The base of stock and flatboot.", show_default="7.3")
     ] = None,
     loader: Annotated[
-        str, typer.Option(help=_choice(disk.LOADERS), metavar="NAME")
+        str,
+        typer.Option(
+            help=_choice({name: loader.what for name, loader in LOADERS.items()}), metavar="NAME"
+        ),
     ] = "systemd-boot",
-    firmware: Annotated[
-        str, typer.Option(help=f"{', '.join(distro_boot.FIRMWARE)}.", metavar="NAME")
-    ] = "uefi",
+    firmware: Annotated[str, typer.Option(help=f"{', '.join(FIRMWARE)}.", metavar="NAME")] = "uefi",
     disks: Annotated[
         str,
         typer.Option(
             "--disk", help=f"The disk: {', '.join(distro_boot.DISK_DEVICES)}.", metavar="NAME"
         ),
     ] = "virtio",
+    initramfs: Annotated[
+        str, typer.Option(help=f"What makes it: {', '.join(INITRAMFS)}.", metavar="NAME")
+    ] = "initramfs-tools",
     timeout: Annotated[float, typer.Option(help="Seconds that a boot may take.")] = 3600,
     shell: Annotated[
         bool,
@@ -67,14 +76,19 @@ def distro(
     ] = False,
 ) -> None:
     """Boot Debian 13, and say where the way to the login went."""
-    _check("loader", loader, disk.LOADERS)
-    _check("firmware", firmware, distro_boot.FIRMWARE)
+    _check("loader", loader, LOADERS)
+    _check("firmware", firmware, FIRMWARE)
+    _check("initramfs", initramfs, INITRAMFS)
     _check("disk", disks, distro_boot.DISK_DEVICES)
-    if firmware == "bios" and loader != "grub":
-        raise UsageError(f"{loader} is started by UEFI alone: give --loader grub with bios")
+    loaders = FIRMWARE[firmware].loaders
+    if loader not in loaders:
+        raise UsageError(
+            f"with --firmware {firmware} nothing starts {loader}: give --loader"
+            f" {' or '.join(loaders)}"
+        )
+    FIRMWARE[firmware].check()
     if shell and not sys.stdin.isatty():
         raise UsageError("--shell needs a terminal: run it on one")
-    distro_boot.check(firmware)
     machines = [
         Hardware(machine("x86_64", size, _number(number)), firmware, disks)
         for number in cpus.split(",")
@@ -85,14 +99,15 @@ def distro(
     ]
     if shell:
         wanted, machines = wanted[:1], machines[:1]
+    system = System(loader=loader, firmware=firmware, initramfs=initramfs)
     plan = _plan(wanted, machines)
     _announce([kernel for kernel, _ in plan])
     if shell:
-        raise typer.Exit(_shell(wanted[0], machines[0], loader))
+        raise typer.Exit(_shell(wanted[0], machines[0], system))
     told: list[distro_tables.Boot] = []
     with progress.step("boots", total=sum(len(fitting) for _, fitting in plan)) as step:
         for kernel, fitting in plan:
-            told += _boots(kernel, fitting, loader, timeout, step, len(told))
+            told += _boots(kernel, fitting, system, timeout, step, len(told))
     console = screen.console()
     for table in distro_tables.tables(told):
         console.print(table)
@@ -155,21 +170,21 @@ def _announce(kernels: Sequence[DistroKernel]) -> None:
 def _boots(
     kernel: DistroKernel,
     machines: Sequence[Hardware],
-    loader: str,
+    system: System,
     limit_s: float,
     step: progress.Step,
     done: int,
 ) -> Iterator[distro_tables.Boot]:
     """Yield what each boot of *kernel* tells; *done* boots of *step* went before."""
-    with _disks(kernel, loader) as made:
+    with _disk(kernel, system) as made:
         for number, wanted in enumerate(machines, done):
             step.update(number, f"{kernel.name}, {wanted.machine.title}")
             yield kernel.name, wanted.machine, distro_boot.boot(made, wanted, kernel.name, limit_s)
 
 
-def _shell(kernel: DistroKernel, wanted: Hardware, loader: str) -> int:
+def _shell(kernel: DistroKernel, wanted: Hardware, system: System) -> int:
     """Leave the user at the login of a guest; return QEMU's exit status."""
-    with _disks(kernel, loader) as made:
+    with _disk(kernel, system) as made:
         print(
             f"flatboot: {wanted.machine.title}: log in as root, without a password; poweroff ends"
             " the guest, as does Ctrl-A X, and its disk is thrown away",
@@ -179,7 +194,7 @@ def _shell(kernel: DistroKernel, wanted: Hardware, loader: str) -> int:
 
 
 @contextlib.contextmanager
-def _disks(kernel: DistroKernel, loader: str) -> Iterator[disk.Disks]:
-    package = kernel.package()
+def _disk(kernel: DistroKernel, system: System) -> Iterator[Disk]:
+    wanted = dataclasses.replace(system, kernel=kernel.package(), profile=kernel.profile)
     with tempfile.TemporaryDirectory(prefix="flatboot-distro-", dir=paths.cache()) as folder:
-        yield disk.make(Path(folder), package, kernel.profile, loader)
+        yield disk.make(Path(folder), wanted)

@@ -1,4 +1,4 @@
-"""The disks of a guest: its root file system, and a boot loader with kernel and initramfs."""
+"""The disk of a guest: Debian with a kernel, what measures its boot, and a boot loader."""
 
 from __future__ import annotations
 
@@ -6,23 +6,18 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from flatboot.common import paths, processes, progress
 from flatboot.common.errors import FlatbootError
-from flatboot.distro import grub, user_space
+from flatboot.distro import installing, user_space
+from flatboot.distro.firmware import FIRMWARE
+from flatboot.distro.installing import LOADERS, Disk
 from flatboot.guest import cprogram, initramfs
-from flatboot.kernel import parameters
 
 _FILES = Path(__file__).parent / "files"
 _MARK, _TOLD = "usr/local/sbin/mark", "usr/local/sbin/told"
-#: Boot loaders, and what is to be known of each.
-LOADERS = {
-    "systemd-boot": "of UEFI alone, keeps the times of firmware and loader",
-    "grub": "of UEFI and BIOS, installed by the guest itself",
-}
 _CMDLINE = f"rw console=ttyS0 quiet panic=-1 rdinit=/mark init=/{_MARK}"
 _UNITS = "etc/systemd/system"
 _ROOT = {
@@ -32,13 +27,6 @@ _ROOT = {
         f"[Service]\nExecStart=\nExecStart=/{_MARK} /run/login /sbin/agetty - vt220\n"
     ),
 }
-_LOADER = {
-    "loader/loader.conf": "timeout 0\ndefault debian.conf\n",
-    "loader/entries/debian.conf": (
-        "title Debian\nlinux /vmlinuz\ninitrd /initrd.img\noptions root=LABEL=root {cmdline}\n"
-    ),
-}
-_SIZE = "1G"
 #: The mode of a file that may be run.
 _PROGRAM = 0o100755
 _MARK_FLAGS = ("-static", "-O2", "-Wall", "-Wextra", "-Werror")
@@ -50,50 +38,52 @@ _PYTHON = (
 
 
 @dataclass(frozen=True)
-class Disks:
-    """The disks of a guest, in their order: what QEMU calls the file of each."""
+class System:
+    """What is on a guest's disk.
 
-    files: tuple[str, ...]
-
-
-def make(folder: Path, kernel: Path | None, profile: str, loader: str) -> Disks:
-    """Make the disks of a guest in *folder*, which needs 2 GB.
-
-    Args:
-        folder: a new or empty folder.
+    Attributes:
         kernel: the kernel's package; None for the kernel that Debian comes with.
         profile: whose boot parameters the kernel gets; "" for none.
-        loader: of `LOADERS`.
+        loader: of `installing.LOADERS`.
+        firmware: what starts the loader, of `firmware.FIRMWARE`.
+        initramfs: what makes that, of `user_space.INITRAMFS`.
+    """
+
+    kernel: Path | None = None
+    profile: str = ""
+    loader: str = "systemd-boot"
+    firmware: str = "uefi"
+    initramfs: str = "initramfs-tools"
+
+
+def make(folder: Path, system: System) -> Disk:
+    """Make the disk of a guest in *folder*, new or empty, which needs 2 GB.
 
     Raises:
         FlatbootError: there is no user space, a tool fails, or this is not root, who alone can
             keep the owners of files.
     """
     if os.geteuid() != 0:
-        raise FlatbootError("a guest's disks keep the owners of its files: run this as root")
+        raise FlatbootError("a guest's disk keeps the owners of its files: run this as root")
     mark = cprogram.compiled("distro/mark", "gcc", _MARK_FLAGS, _FILES / "mark.c")
-    archive = user_space.archive(kernel)
+    archive = user_space.archive(system.kernel, system.initramfs)
     root = folder / "root"
-    with progress.step("making the guest's disks"):
+    with progress.step("making the guest's disk"):
         root.mkdir()
-        _run("tar", "--extract", f"--file={archive}", f"--directory={root}", "--exclude=./dev/*")
+        unpack = ["tar", "--extract", f"--file={archive}", f"--directory={root}"]
+        processes.run([*unpack, "--exclude=./dev/*"], what="tar")
         _fill(root, mark)
-        files: tuple[str, ...]
-        if loader == "grub":
-            files = (str(grub.disk(folder, root, _CMDLINE, profile)),)
-        else:
-            line = parameters.profile(profile).line if profile else ""
-            _fill_loader(folder / "loader", root, f"{_CMDLINE} {line}")
-            image = folder / "root.img"
-            _run("mke2fs", "-q", "-t", "ext4", "-L", "root", "-d", root, image, _SIZE)
-            files = (f"fat:{folder / 'loader'}", str(image))
-        shutil.rmtree(root)
-    return Disks(files)
+    loader, starts = LOADERS[system.loader], FIRMWARE[system.firmware]
+    made = installing.disk(folder, root, _CMDLINE, system.profile, loader, starts)
+    shutil.rmtree(root)
+    return made
 
 
 def _fill(root: Path, mark: Path) -> None:
     """Put what measures into the root file system and the initramfs, and what tells of it."""
-    _write(root, _ROOT)
+    for name, text in _ROOT.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
     initrd = next((root / "boot").glob("initrd.img-*"))
     first = initramfs.archive({"mark": (_PROGRAM, mark.read_bytes())})
     initrd.write_bytes(first + initrd.read_bytes())
@@ -111,23 +101,3 @@ def _fill(root: Path, mark: Path) -> None:
     pinned = f"--constraint={paths.repo() / 'requirements.lock'}"
     pip = [sys.executable, "-m", "pip", "install", f"--target={lab / 'lib'}", pinned]
     processes.run([*pip, *_PYTHON], what="installing analyze in the guest")
-
-
-def _fill_loader(loader: Path, root: Path, cmdline: str) -> None:
-    """Put systemd-boot, and the kernel and initramfs of *root*, on the loader's disk."""
-    _write(loader, {name: text.format(cmdline=cmdline) for name, text in _LOADER.items()})
-    (loader / "EFI/BOOT").mkdir(parents=True)
-    program = root / "usr/lib/systemd/boot/efi/systemd-bootx64.efi"
-    shutil.copy2(program, loader / "EFI/BOOT/BOOTX64.EFI")
-    shutil.copy2(next((root / "boot").glob("vmlinuz-*")), loader / "vmlinuz")
-    shutil.copy2(next((root / "boot").glob("initrd.img-*")), loader / "initrd.img")
-
-
-def _write(folder: Path, files: Mapping[str, str]) -> None:
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
-
-
-def _run(tool: str, *arguments: str | Path) -> None:
-    processes.run([tool, *arguments], what=tool)

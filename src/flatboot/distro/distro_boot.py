@@ -15,7 +15,8 @@ from pathlib import Path
 from flatboot.common import paths, processes, progress
 from flatboot.common.errors import FlatbootError
 from flatboot.distro import guest_console
-from flatboot.distro.disk import Disks
+from flatboot.distro.firmware import FIRMWARE
+from flatboot.distro.installing import Disk
 from flatboot.guest.machine import Machine
 
 #: While the guest waits, for its disk above all, its clock goes on as that of the host does.
@@ -32,27 +33,12 @@ _BIOS = struct.pack("<BBHBBHBBQBBBBBB", 0, 24, 0, 1, 2, 0xE800, 3, 0, 8, 0, 8, 0
 _BIOS_WORDS = b"EDK II\0edk2\x0001/01/2026\0\0"
 _PART = re.compile(r"^==== (\S+)\n", re.MULTILINE)
 #: The device of a disk, by how the guest reaches it.
-DISK_DEVICES = {"virtio": "virtio-blk-pci,drive={id}", "nvme": "nvme,drive={id},serial={id}"}
-
-
-@dataclass(frozen=True)
-class Firmware:
-    """What starts a guest: the firmware's file, its package, and QEMU's -M to go with it."""
-
-    file: Path
-    package: str
-    qemu_machine: str
-
-
-FIRMWARE = {
-    "uefi": Firmware(Path("/usr/share/ovmf/OVMF.fd"), "ovmf", "q35,smm=off"),
-    "bios": Firmware(Path("/usr/share/seabios/bios-256k.bin"), "seabios", "pc"),
-}
+DISK_DEVICES = {"virtio": "virtio-blk-pci,drive=disk", "nvme": "nvme,drive=disk,serial=disk"}
 
 
 @dataclass(frozen=True)
 class Hardware:
-    """What a guest runs on: *firmware* is of `FIRMWARE`, *disk* of `DISK_DEVICES`."""
+    """What a guest runs on: *firmware* is of `firmware.FIRMWARE`, *disk* of `DISK_DEVICES`."""
 
     machine: Machine
     firmware: str = "uefi"
@@ -88,21 +74,10 @@ class Told:
         return {stage["name"]: stage["length"] for stage in json.loads(self.live)["stages"]}
 
 
-def check(firmware: str) -> None:
-    """Check that this machine has a firmware of `FIRMWARE`.
+def boot(disk: Disk, hardware: Hardware, kernel: str, limit_s: float) -> Told:
+    """Boot *disk*, which stays as it is, from the reset to the login.
 
-    Raises:
-        FlatbootError: it has not.
-    """
-    wanted = FIRMWARE[firmware]
-    if not wanted.file.is_file():
-        raise FlatbootError(f"there is no firmware at {wanted.file}: install {wanted.package}")
-
-
-def boot(disks: Disks, hardware: Hardware, kernel: str, limit_s: float) -> Told:
-    """Boot *disks*, which stay as they are, from the reset to the login.
-
-    *kernel* is what people call the kernel on them; the guest is ended after *limit_s* seconds.
+    *kernel* is what people call the kernel on it; the guest is ended after *limit_s* seconds.
 
     Raises:
         FlatbootError: there is no such firmware, or the guest did not come to its end.
@@ -111,7 +86,7 @@ def boot(disks: Disks, hardware: Hardware, kernel: str, limit_s: float) -> Told:
     with tempfile.TemporaryDirectory(prefix="flatboot-distro-", dir=paths.cache()) as scratch:
         folder = Path(scratch)
         console, told = folder / "console", folder / "told"
-        command = [*_command(folder, disks, hardware), *_COUNTING.split()]
+        command = [*_command(folder, disk, hardware), *_COUNTING.split()]
         command += ["-serial", f"file:{console}", "-serial", f"file:{told}"]
         with progress.step(f"booting Debian, {kernel}: {title}"):
             guest_console.run(command, f"the guest of {title}", console, limit_s)
@@ -123,8 +98,8 @@ def boot(disks: Disks, hardware: Hardware, kernel: str, limit_s: float) -> Told:
             ) from error
 
 
-def shell(disks: Disks, hardware: Hardware) -> int:
-    """Boot *disks*, which stay as they are, with the terminal as their console, on the wall clock.
+def shell(disk: Disk, hardware: Hardware) -> int:
+    """Boot *disk*, which stays as it is, with the terminal as its console, on the wall clock.
 
     Returns QEMU's exit status. Ctrl-A X ends the guest whatever it does.
 
@@ -136,7 +111,7 @@ def shell(disks: Disks, hardware: Hardware) -> int:
         processes.sigterm_raises(),
         processes.hang_up_terminates(),
     ):
-        command = [*_command(Path(scratch), disks, hardware), *_TERMINAL.split()]
+        command = [*_command(Path(scratch), disk, hardware), *_TERMINAL.split()]
         setup = processes.child_setup(signal.SIGTERM)
         try:
             guest = subprocess.Popen(command, preexec_fn=setup)
@@ -149,22 +124,19 @@ def shell(disks: Disks, hardware: Hardware) -> int:
                 guest.terminate()
 
 
-def _command(folder: Path, disks: Disks, hardware: Hardware) -> list[str]:
+def _command(folder: Path, disk: Disk, hardware: Hardware) -> list[str]:
     """Return QEMU's command line, less its clock and its serial ports."""
-    check(hardware.firmware)
     firmware, machine = FIRMWARE[hardware.firmware], hardware.machine
     bios = folder / "bios"
     bios.write_bytes(_BIOS + _BIOS_WORDS)
     memory = machine.memory_bytes
     command = [*_QEMU.split(), "-M", f"{firmware.qemu_machine},memory-backend=m"]
-    command += ["-bios", str(firmware.file), "-smbios", f"file={bios}"]
+    command += [*firmware.words(disk.variables, keeps=False), "-smbios", f"file={bios}"]
     command += ["-cpu", _CPU.format(bits=machine.phys_bits), "-smp", str(machine.cpus)]
     command += ["-object", f"memory-backend-ram,id=m,size={memory},reserve=off"]
     command += ["-m", f"{memory >> 20}M"]
-    for number, file in enumerate(disks.files):
-        name = f"disk{number}"
-        command += ["-drive", f"file={file},format=raw,if=none,id={name},snapshot=on"]
-        command += ["-device", DISK_DEVICES[hardware.disk].format(id=name) + f",bootindex={number}"]
+    command += ["-drive", f"file={disk.image},format=raw,if=none,id=disk,snapshot=on"]
+    command += ["-device", DISK_DEVICES[hardware.disk]]
     return command
 
 

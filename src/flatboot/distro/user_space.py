@@ -15,33 +15,45 @@ from flatboot.kernel import fetch
 SUITE = "trixie"
 PACKAGES = (
     *("systemd-sysv", "udev", "dbus", "kmod", "procps", "login", "util-linux"),
-    *("initramfs-tools", "zstd", "python3", "dosfstools"),
-    *("systemd-boot-efi", "grub2-common", "grub-efi-amd64-bin", "grub-pc-bin"),
+    *("zstd", "python3", "dosfstools"),
+    *("systemd-boot-efi", "systemd-boot-tools", "systemd-ukify", "sbsigntool", "openssl"),
+    *("grub2-common", "grub-efi-amd64-bin", "grub-pc-bin"),
 )
+#: What makes the initramfs, and what else mmdebstrap is asked for: dracut would take the drivers
+#: that this machine needs.
+INITRAMFS = {
+    "initramfs-tools": (),
+    "dracut": (
+        '--essential-hook=mkdir -p "$1/etc/dracut.conf.d"',
+        '--essential-hook=echo hostonly=no >"$1/etc/dracut.conf.d/every-machine.conf"',
+    ),
+}
 #: Debian's own kernel for virtual machines.
 _DEBIANS = "linux-image-cloud-amd64"
 
 
-def archive(kernel: Path | None) -> Path:
+def archive(kernel: Path | None, initramfs: str) -> Path:
     """Return Debian 13 with a kernel as a tar archive, made at most once.
 
     Args:
         kernel: the kernel's package, which apt installs; None for that of Debian.
+        initramfs: what makes its initramfs, of `INITRAMFS`.
 
     Raises:
         FlatbootError: there is no mirror, or what makes it fails.
     """
     name = kernel.name.partition("_")[0] if kernel else _DEBIANS
-    packages = (*PACKAGES, name)
-    parts = (SUITE, *packages, fetch.sha256(kernel) if kernel else "")
+    packages, hooks = (*PACKAGES, initramfs, name), INITRAMFS[initramfs]
+    parts = (SUITE, *packages, *hooks, fetch.sha256(kernel) if kernel else "")
     digest = hashlib.sha256(" ".join(parts).encode()).hexdigest()
-    final = paths.cache() / "distro" / f"{SUITE}-{name}_{digest[:16]}.tar"
+    final = paths.cache() / "distro" / f"{SUITE}-{name}-{initramfs}_{digest[:16]}.tar"
     with locks.exclusive(final.parent / f".{SUITE}.lock", f"Debian's {SUITE}"):
         if not final.is_file():
             mirror = fetch.mirror(fetch.APT_DIR)
             what = f"making {SUITE} of {mirror} with {name}"
-            options = ("--variant=minbase", "--format=tar", f"--include={','.join(packages)}")
-            for outdated in final.parent.glob(f"{SUITE}-{name}_*.tar"):
+            include = f"--include={','.join(packages)}"
+            options = ("--variant=minbase", "--format=tar", include, *hooks)
+            for outdated in final.parent.glob(f"{SUITE}-{name}-{initramfs}_*.tar"):
                 outdated.unlink()
             with atomic.new_file(final) as new, progress.step(what), _sources(kernel) as more:
                 processes.run(["mmdebstrap", *options, SUITE, new, mirror, *more], what=what)

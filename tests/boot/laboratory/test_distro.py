@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import mmap
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from terminal_session import PROGRAM, Session
 
 from flatboot.bootlog import bootlog, bootlog_way
+from flatboot.common import processes
+from flatboot.common.errors import FlatbootError
 from flatboot.distro import disk, distro_boot
-from flatboot.distro.disk import Disks
+from flatboot.distro.disk import System
 from flatboot.distro.distro_boot import Hardware, Told
+from flatboot.distro.installing import Disk
 from flatboot.guest.machine import machine
 from flatboot.kernel import parameters
 
@@ -23,8 +28,8 @@ LIMIT_S = 1800
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
-    disks = disk.make(tmp_path_factory.mktemp("disks"), None, "", "systemd-boot")
-    return distro_boot.boot(disks, Hardware(machine("x86_64", "2G")), "debian", LIMIT_S)
+    made = disk.make(tmp_path_factory.mktemp("disk"), System())
+    return distro_boot.boot(made, Hardware(machine("x86_64", "2G")), "debian", LIMIT_S)
 
 
 def assert_near(told: Told, parts: dict[str, int], unpacking: int = 0) -> None:
@@ -65,13 +70,13 @@ def test_the_guest_comes_up_whole(told: Told) -> None:
 
 
 @pytest.fixture(scope="module")
-def with_grub(tmp_path_factory: pytest.TempPathFactory) -> Disks:
-    return disk.make(tmp_path_factory.mktemp("disks"), None, "vm", "grub")
+def with_grub(tmp_path_factory: pytest.TempPathFactory) -> Disk:
+    return disk.make(tmp_path_factory.mktemp("disk"), System(profile="vm", loader="grub"))
 
 
 @pytest.mark.parametrize(("firmware", "disk"), [("uefi", "virtio"), ("bios", "nvme")])
 def test_grub_starts_it_with_the_parameters_of_a_package(
-    with_grub: Disks, firmware: str, disk: str
+    with_grub: Disk, firmware: str, disk: str
 ) -> None:
     hardware = Hardware(machine("x86_64", "2G"), firmware, disk)
     told = distro_boot.boot(with_grub, hardware, "debian", LIMIT_S)
@@ -80,6 +85,43 @@ def test_grub_starts_it_with_the_parameters_of_a_package(
     assert ("efi: EFI v" in told.log) == (firmware == "uefi")
     assert told.parts().keys() == {"before", "kernel", "initrd", "userspace"}
     assert_near(told, told.parts())
+
+
+def test_dracut_makes_its_initramfs(tmp_path: Path) -> None:
+    made = disk.make(tmp_path, System(initramfs="dracut"))
+    told = distro_boot.boot(made, Hardware(machine("x86_64", "2G")), "debian", LIMIT_S)
+    assert_whole(told)
+    assert "Running in initrd" in told.log
+    assert_near(told, told.parts())
+
+
+@pytest.fixture(scope="module")
+def signed(tmp_path_factory: pytest.TempPathFactory) -> Disk:
+    system = System(profile="vm", loader="uki", firmware="secure-boot")
+    return disk.make(tmp_path_factory.mktemp("disk"), system)
+
+
+def test_what_is_signed_is_started_by_firmware_that_has_the_key(signed: Disk) -> None:
+    hardware = Hardware(machine("x86_64", "2G"), "secure-boot")
+    told = distro_boot.boot(signed, hardware, "debian", LIMIT_S)
+    assert_whole(told)
+    assert "Secure boot enabled" in told.log
+    assert "Kernel is locked down from EFI Secure Boot" in told.log
+    assert parameters.profile("vm").line in told.log
+    assert_near(told, told.parts())
+
+
+def test_what_was_changed_after_it_was_signed_is_not_started(signed: Disk, tmp_path: Path) -> None:
+    image = tmp_path / "disk.img"
+    processes.run(["cp", "--sparse=always", signed.image, image], what="copying a disk")
+    with image.open("r+b") as file, mmap.mmap(file.fileno(), 0) as content:
+        at = content.find(b"rdinit=/mark")
+        assert at >= 0
+        content[at : at + 12] = b"rdinit=/kram"
+    changed = Disk(image, signed.variables)
+    hardware = Hardware(machine("x86_64", "2G"), "secure-boot")
+    with pytest.raises(FlatbootError, match=r"Error loading \\EFI\\Linux\S*: Access denied"):
+        distro_boot.boot(changed, hardware, "debian", 600)
 
 
 def test_a_shell_is_left_at_the_login_and_ends_with_the_guest() -> None:

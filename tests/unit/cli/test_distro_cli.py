@@ -13,26 +13,29 @@ from flatboot.cli import distro_cli
 from flatboot.common import host
 from flatboot.common.errors import FlatbootError, UsageError
 from flatboot.distro import disk, distro_boot
-from flatboot.distro.disk import Disks
+from flatboot.distro.disk import System
 from flatboot.distro.distro_boot import Hardware
 from flatboot.distro.distro_kernel import DistroKernel
+from flatboot.distro.firmware import Firmware
+from flatboot.distro.installing import Disk
 from flatboot.show import distro_tables
 
 
 @pytest.fixture
-def boots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Hardware, str]]:
-    """Boot nothing; return kernel, machine, profile and loader of what would have been booted."""
-    made: list[tuple[str, Hardware, str]] = []
-    asked = []
+def boots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Hardware, System]]:
+    """Boot nothing; return kernel, machine and disk of what would have been booted."""
+    made: list[tuple[str, Hardware, System]] = []
+    asked: list[System] = []
 
-    def disks(folder: Path, kernel: Path | None, profile: str, loader: str) -> Disks:
-        asked.append(f"{profile} {loader}".strip())
-        return Disks((str(folder),))
+    def make(folder: Path, system: System) -> Disk:
+        asked.append(system)
+        return Disk(folder, None)
 
-    def boot(disks: Disks, hardware: Hardware, kernel: str, limit_s: float) -> None:
+    def boot(disk: Disk, hardware: Hardware, kernel: str, limit_s: float) -> None:
+        assert asked[-1].firmware == hardware.firmware
         made.append((kernel, hardware, asked[-1]))
 
-    def shell(disks: Disks, hardware: Hardware) -> int:
+    def shell(disk: Disk, hardware: Hardware) -> int:
         made.append(("shell", hardware, asked[-1]))
         return 3
 
@@ -42,10 +45,10 @@ def boots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Ha
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     (tmp_path / "flatboot").mkdir()
-    monkeypatch.setattr(disk, "make", disks)
+    monkeypatch.setattr(disk, "make", make)
     monkeypatch.setattr(distro_boot, "boot", boot)
     monkeypatch.setattr(distro_boot, "shell", shell)
-    monkeypatch.setattr(distro_boot, "check", lambda firmware: None)
+    monkeypatch.setattr(Firmware, "check", lambda self: None)
     monkeypatch.setattr(distro_tables, "tables", tables)
     monkeypatch.setattr(DistroKernel, "package", lambda self: None)
     monkeypatch.setattr(DistroKernel, "to_build", property(lambda self: self.name != "debian"))
@@ -54,7 +57,7 @@ def boots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Ha
 
 
 def test_both_kernels_on_every_machine(
-    boots: list[tuple[str, Hardware, str]], capsys: pytest.CaptureFixture[str]
+    boots: list[tuple[str, Hardware, System]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     distro_cli.distro("2G,16G", "1,4", "stock,flatboot")
     assert "2 kernels of Debian's config to build first" in capsys.readouterr().out
@@ -64,12 +67,12 @@ def test_both_kernels_on_every_machine(
         for cpus in ("1 CPU", "4 CPUs")
         for size in ("2 GiB", "16 GiB")
     ]
-    made_with = {"stock": "systemd-boot", "flatboot": "vm systemd-boot"}
+    made_with = {"stock": System(), "flatboot": System(profile="vm")}
     assert all(asked == made_with[kernel] for kernel, _, asked in boots)
 
 
 def test_stock_is_left_out_where_this_machine_cannot_carry_it(
-    boots: list[tuple[str, Hardware, str]], capsys: pytest.CaptureFixture[str]
+    boots: list[tuple[str, Hardware, System]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     distro_cli.distro("2G,1T", kernels="stock,flatboot")
     assert [(kernel, hardware.machine.title) for kernel, hardware, _ in boots] == [
@@ -80,27 +83,36 @@ def test_stock_is_left_out_where_this_machine_cannot_carry_it(
     assert "left out" in capsys.readouterr().err
 
 
-def test_a_kernel_that_fits_nowhere_is_left_out(boots: list[tuple[str, Hardware, str]]) -> None:
+def test_a_kernel_that_fits_nowhere_is_left_out(boots: list[tuple[str, Hardware, System]]) -> None:
     distro_cli.distro("1T", kernels="stock,flatboot")
     assert [kernel for kernel, _, _ in boots] == ["flatboot"]
 
 
-def test_another_profile(boots: list[tuple[str, Hardware, str]]) -> None:
+def test_another_profile(boots: list[tuple[str, Hardware, System]]) -> None:
     distro_cli.distro("2G", kernels="flatboot,debian", profile="server")
-    assert [(kernel, asked) for kernel, _, asked in boots] == [
-        ("flatboot", "server systemd-boot"),
-        ("debian", "systemd-boot"),
+    assert [(kernel, asked.profile) for kernel, _, asked in boots] == [
+        ("flatboot", "server"),
+        ("debian", ""),
     ]
 
 
-def test_another_loader_on_other_hardware(boots: list[tuple[str, Hardware, str]]) -> None:
+def test_another_loader_on_other_hardware(boots: list[tuple[str, Hardware, System]]) -> None:
     distro_cli.distro("2G", loader="grub", firmware="bios", disks="nvme")
     [(_, hardware, asked)] = boots
-    assert (hardware.firmware, hardware.disk, asked) == ("bios", "nvme", "grub")
+    assert (hardware.firmware, hardware.disk) == ("bios", "nvme")
+    assert asked == System(loader="grub", firmware="bios")
+
+
+def test_another_initramfs(boots: list[tuple[str, Hardware, System]]) -> None:
+    distro_cli.distro("2G", initramfs="dracut")
+    [(_, _, asked)] = boots
+    assert asked == System(initramfs="dracut")
+    with pytest.raises(UsageError, match="no initramfs 'tar': choose of initramfs-tools, dracut"):
+        distro_cli.distro("2G", initramfs="tar")
 
 
 def test_a_shell_is_one_boot(
-    boots: list[tuple[str, Hardware, str]],
+    boots: list[tuple[str, Hardware, System]],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -117,7 +129,7 @@ def test_a_shell_is_one_boot(
 
 
 def test_a_shell_needs_a_terminal(
-    boots: list[tuple[str, Hardware, str]], monkeypatch: pytest.MonkeyPatch
+    boots: list[tuple[str, Hardware, System]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdin", Mock(isatty=lambda: False))
     with pytest.raises(UsageError, match="needs a terminal"):
@@ -127,7 +139,7 @@ def test_a_shell_needs_a_terminal(
 
 @pytest.mark.parametrize(("base", "built"), [(None, "7.3"), ("6.12", "6.12")])
 def test_kernels_of_a_base(
-    boots: list[tuple[str, Hardware, str]],
+    boots: list[tuple[str, Hardware, System]],
     monkeypatch: pytest.MonkeyPatch,
     base: str | None,
     built: str,
@@ -138,7 +150,7 @@ def test_kernels_of_a_base(
     assert bases == [built] * len(boots) == [built] * 2
 
 
-def test_a_guest_that_this_machine_cannot_carry(boots: list[tuple[str, Hardware, str]]) -> None:
+def test_a_guest_that_this_machine_cannot_carry(boots: list[tuple[str, Hardware, System]]) -> None:
     with pytest.raises(FlatbootError, match=r"1 TiB takes .* GB .* --memory"):
         distro_cli.distro("1T")
     assert boots == []
@@ -164,14 +176,15 @@ def test_what_is_refused(memory: str, cpus: str, kernels: str, profile: str, sai
 @pytest.mark.parametrize(
     ("loader", "firmware", "disks", "said"),
     [
-        ("lilo", "uefi", "virtio", "no loader 'lilo': choose of systemd-boot, grub"),
-        ("grub", "coreboot", "virtio", "no firmware 'coreboot': choose of uefi, bios"),
+        ("lilo", "uefi", "virtio", "no loader 'lilo': choose of systemd-boot, uki, grub"),
+        ("grub", "coreboot", "virtio", "no firmware 'coreboot': choose of uefi, secure-boot, bios"),
         ("grub", "uefi", "floppy", "no disk 'floppy': choose of virtio, nvme"),
-        ("systemd-boot", "bios", "virtio", "UEFI alone: give --loader grub"),
+        ("uki", "bios", "virtio", "bios nothing starts uki: give --loader grub"),
+        ("grub", "secure-boot", "virtio", "nothing starts grub: give --loader uki"),
     ],
 )
 def test_hardware_that_is_refused(
-    boots: list[tuple[str, Hardware, str]], loader: str, firmware: str, disks: str, said: str
+    boots: list[tuple[str, Hardware, System]], loader: str, firmware: str, disks: str, said: str
 ) -> None:
     with pytest.raises(UsageError, match=said):
         distro_cli.distro("2G", loader=loader, firmware=firmware, disks=disks)

@@ -6,21 +6,25 @@ import dataclasses
 import json
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from flatboot.common import processes, screen
 from flatboot.common.errors import FlatbootError
-from flatboot.distro import disk, distro_boot, grub, user_space
-from flatboot.distro.disk import Disks
-from flatboot.distro.distro_boot import Firmware, Hardware
+from flatboot.distro import disk, distro_boot, installing, user_space
+from flatboot.distro.disk import System
+from flatboot.distro.distro_boot import Hardware
+from flatboot.distro.firmware import FIRMWARE, Firmware
+from flatboot.distro.installing import LOADERS, Disk
 from flatboot.guest.machine import machine
-from flatboot.kernel import fetch
+from flatboot.kernel import fetch, parameters
 from flatboot.show import distro_tables
 
 STAGES = {"firmware": 2, "loader": 1, "unpacking": 1, "kernel": 3, "initrd": 4, "userspace": 5}
 LIVE = {"stages": [{"name": name, "length": s * 10**9} for name, s in STAGES.items()]}
+DISK = Disk(Path("disk.img"), None)
 TOLD = f"""==== counters\r
 COUNTER_INITRAMFS=7000000000
 COUNTER_DISK=11000000000
@@ -95,20 +99,20 @@ def test_parts_that_nobody_keeps_are_left_blank(capsys: pytest.CaptureFixture[st
     ]
 
 
-def test_disks_need_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_needs_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(FlatbootError, match="root"):
-        disk.make(tmp_path / "disks", None, "", "grub")
-    assert not (tmp_path / "disks").exists()
+        disk.make(tmp_path / "disk", System())
+    assert not (tmp_path / "disk").exists()
 
 
 def test_without_firmware_nothing_boots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     (tmp_path / "flatboot").mkdir()
-    there_is_none = Firmware(tmp_path / "none", "ovmf", "q35")
-    monkeypatch.setitem(distro_boot.FIRMWARE, "uefi", there_is_none)
+    there_is_none = Firmware(tmp_path / "none", "ovmf", "q35", ("uki",))
+    monkeypatch.setitem(FIRMWARE, "uefi", there_is_none)
     with pytest.raises(FlatbootError, match="install ovmf"):
-        distro_boot.boot(Disks(()), Hardware(machine()), "stock", 60)
+        distro_boot.boot(DISK, Hardware(machine()), "stock", 60)
 
 
 @pytest.fixture
@@ -128,45 +132,52 @@ def qemu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     (tmp_path / "flatboot").mkdir()
-    for name, firmware in distro_boot.FIRMWARE.items():
-        there = dataclasses.replace(firmware, file=program)
-        monkeypatch.setitem(distro_boot.FIRMWARE, name, there)
+    for name, firmware in FIRMWARE.items():
+        there = dataclasses.replace(
+            firmware, file=program, variables=firmware.variables and program
+        )
+        monkeypatch.setitem(FIRMWARE, name, there)
     return program
 
 
 def test_a_boot_leaves_nothing_behind(qemu: Path, tmp_path: Path) -> None:
     qemu.with_name("qemu-system-x86_64.told").write_text(TOLD)
-    disks = Disks(("fat:loader", "root.img"))
-    told = distro_boot.boot(disks, Hardware(machine(memory="3G", cpus=4)), "stock", 60)
+    told = distro_boot.boot(DISK, Hardware(machine(memory="3G", cpus=4)), "stock", 60)
     assert told == distro_boot.read(TOLD)
     assert list((tmp_path / "flatboot").iterdir()) == []
     words = qemu.with_name("qemu-system-x86_64.words").read_text()
     assert "-M q35,smm=off,memory-backend=m " in words
     assert "-smp 4" in words
     assert "-m 3072M" in words
-    assert "file=fat:loader,format=raw,if=none,id=disk0,snapshot=on" in words
-    assert "virtio-blk-pci,drive=disk1,bootindex=1" in words
+    assert "file=disk.img,format=raw,if=none,id=disk,snapshot=on" in words
+    assert "virtio-blk-pci,drive=disk" in words
+    assert "pflash" not in words
 
 
 def test_other_hardware(qemu: Path) -> None:
     qemu.with_name("qemu-system-x86_64.told").write_text(TOLD)
-    distro_boot.boot(Disks(("disk.img",)), Hardware(machine(), "bios", "nvme"), "stock", 60)
+    distro_boot.boot(DISK, Hardware(machine(), "bios", "nvme"), "stock", 60)
     words = qemu.with_name("qemu-system-x86_64.words").read_text()
     assert "-M pc,memory-backend=m " in words
-    assert "nvme,drive=disk0,serial=disk0,bootindex=0" in words
+    assert "nvme,drive=disk,serial=disk" in words
+    signed = Disk(Path("disk.img"), Path("keys"))
+    distro_boot.boot(signed, Hardware(machine(), "secure-boot"), "stock", 60)
+    words = qemu.with_name("qemu-system-x86_64.words").read_text()
+    assert "-M q35,smm=on,memory-backend=m " in words
+    assert "if=pflash,format=raw,unit=1,file=keys,snapshot=on" in words
 
 
 def test_a_guest_s_last_words_are_shown(qemu: Path) -> None:
     qemu.with_name("qemu-system-x86_64.told").write_text("")
     with pytest.raises(FlatbootError, match=r"before it told of its boot.*\nit hangs"):
-        distro_boot.boot(Disks(()), Hardware(machine()), "stock", 60)
+        distro_boot.boot(DISK, Hardware(machine()), "stock", 60)
 
 
 def test_a_guest_that_does_not_end_is_ended(qemu: Path, tmp_path: Path) -> None:
     qemu.write_text(qemu.read_text() + "sleep 100\n")
     qemu.with_name("qemu-system-x86_64.told").write_text("")
     with pytest.raises(FlatbootError, match=r"took longer than 1 s.*\nit hangs"):
-        distro_boot.boot(Disks(()), Hardware(machine()), "stock", 1)
+        distro_boot.boot(DISK, Hardware(machine()), "stock", 1)
     assert list((tmp_path / "flatboot").iterdir()) == []
 
 
@@ -174,7 +185,7 @@ def test_a_shell_has_the_terminal(
     qemu: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     qemu.with_name("qemu-system-x86_64.told").write_text("vm login: ")
-    assert distro_boot.shell(Disks(("disk.img",)), Hardware(machine())) == 0
+    assert distro_boot.shell(DISK, Hardware(machine())) == 0
     assert capfd.readouterr().out == "vm login: "
     words = qemu.with_name("qemu-system-x86_64.words").read_text()
     assert "stdio,id=terminal" in words
@@ -184,7 +195,7 @@ def test_a_shell_has_the_terminal(
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """The little of a root file system that a disk with GRUB is made of."""
+    """The little of a root file system that a disk is made of."""
     made = tmp_path / "root"
     for name in ("boot/vmlinuz-6.12", "boot/initrd.img-6.12", "usr/local/sbin/mark"):
         (made / name).parent.mkdir(parents=True, exist_ok=True)
@@ -192,33 +203,66 @@ def root(tmp_path: Path) -> Path:
     return made
 
 
-def test_grub_is_installed_by_the_guest_itself(qemu: Path, tmp_path: Path, root: Path) -> None:
-    program = qemu.read_text().replace("it hangs", "GRUB is installed")
-    qemu.write_text(program)
-    qemu.with_name("qemu-system-x86_64.told").touch()
-    image = grub.disk(tmp_path, root, "console=ttyS0", "vm")
+def files_of(image: Path) -> Callable[[str], str]:
+    """Return what debugfs says of the root file system on the disk *image* when it is asked."""
     table = processes.run(["sfdisk", "--json", image], what="sfdisk")
     partitions = json.loads(table)["partitiontable"]["partitions"]
     assert len(partitions) == 3
     inside = f"{image}?offset={partitions[2]['start'] * 512}"
+    return lambda request: processes.run(["debugfs", "-R", request, inside], what="debugfs")
 
-    def debugfs(request: str) -> str:
-        return processes.run(["debugfs", "-R", request, inside], what="debugfs")
 
+def installs(qemu: Path) -> None:
+    """Have the program in place of QEMU say that it did what the guest does."""
+    qemu.write_text(qemu.read_text().replace("it hangs", "The boot loader is installed"))
+    qemu.with_name("qemu-system-x86_64.told").touch()
+
+
+def test_grub_is_installed_by_the_guest_itself(qemu: Path, tmp_path: Path, root: Path) -> None:
+    installs(qemu)
+    grub, uefi = LOADERS["grub"], FIRMWARE["uefi"]
+    made = installing.disk(tmp_path, root, "console=ttyS0", "vm", grub, uefi)
+    assert made == Disk(tmp_path / "disk.img", None)
+    debugfs = files_of(made.image)
     assert 'GRUB_CMDLINE_LINUX="console=ttyS0"' in debugfs("cat /etc/default/grub")
+    assert "update-grub" in debugfs("cat /usr/local/sbin/install-loader")
     package = tmp_path / "parameters.deb"
     debugfs(f"dump /flatboot-parameters_1_all.deb {package}")
     content = processes.run(["dpkg-deb", "--contents", package], what="dpkg-deb")
     assert "etc/default/grub.d/flatboot.cfg" in content
     words = qemu.with_name("qemu-system-x86_64.words").read_text()
     assert f"-kernel {root}/boot/vmlinuz-6.12" in words
-    assert f"file={image},format=raw,if=virtio" in words
+    assert f"file={made.image},format=raw,if=virtio" in words
 
 
-def test_a_guest_that_cannot_install_grub(qemu: Path, tmp_path: Path, root: Path) -> None:
+@pytest.mark.parametrize("firmware", ["uefi", "secure-boot"])
+def test_a_unified_image_is_signed_for_firmware_that_asks_for_it(
+    qemu: Path, tmp_path: Path, root: Path, firmware: str
+) -> None:
+    installs(qemu)
+    uki, starts = LOADERS["uki"], FIRMWARE[firmware]
+    made = installing.disk(tmp_path, root, "console=ttyS0", "vm", uki, starts)
+    debugfs = files_of(made.image)
+    line = f"root=LABEL=root console=ttyS0 {parameters.profile('vm').line}\n"
+    assert debugfs("cat /etc/kernel/cmdline").endswith(line)
+    assert "layout=uki" in debugfs("cat /etc/kernel/install.conf")
+    assert "bootctl" in debugfs("cat /usr/local/sbin/install-loader")
+    words = qemu.with_name("qemu-system-x86_64.words").read_text()
+    if firmware == "uefi":
+        assert made.variables is None
+        assert "File not found" in debugfs("cat /etc/kernel/uki.conf")
+    else:
+        assert made.variables == tmp_path / "variables"
+        assert "SecureBootPrivateKey=" in debugfs("cat /etc/kernel/uki.conf")
+        assert f"unit=1,file={made.variables},snapshot=off" in words
+    assert ("-kernel" in words) == (firmware == "uefi")
+
+
+def test_a_guest_that_cannot_install_its_loader(qemu: Path, tmp_path: Path, root: Path) -> None:
     qemu.with_name("qemu-system-x86_64.told").touch()
-    with pytest.raises(FlatbootError, match=r"installs GRUB failed.*\nit hangs"):
-        grub.disk(tmp_path, root, "console=ttyS0", "")
+    grub, uefi = LOADERS["grub"], FIRMWARE["uefi"]
+    with pytest.raises(FlatbootError, match=r"installs its boot loader failed.*\nit hangs"):
+        installing.disk(tmp_path, root, "console=ttyS0", "", grub, uefi)
     assert not list(root.glob("*.deb"))
 
 
@@ -249,12 +293,23 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 
 def test_user_space_is_made_once(asked: list[list[str]]) -> None:
-    assert user_space.archive(None).read_text() == "archive"
-    assert user_space.archive(None) == user_space.archive(None)
+    made = user_space.archive(None, "initramfs-tools")
+    assert made.read_text() == "archive"
+    assert user_space.archive(None, "initramfs-tools") == made
     [command] = asked
     assert command[0] == "mmdebstrap"
     assert command[-1] == "http://mirror.example/debian"
-    assert "linux-image-cloud-amd64" in command[3]
+    assert "initramfs-tools,linux-image-cloud-amd64" in command[3]
+
+
+def test_dracut_takes_the_drivers_of_every_machine(asked: list[list[str]]) -> None:
+    first, second = (user_space.archive(None, each) for each in ("initramfs-tools", "dracut"))
+    assert first.is_file()
+    assert second.is_file()
+    _, command = asked
+    assert "dracut" in command[3]
+    assert "initramfs-tools" not in command[3]
+    assert any("hostonly=no" in word for word in command)
 
 
 def package(folder: Path, name: str, words: str) -> Path:
@@ -276,14 +331,14 @@ def test_apt_installs_a_kernel_of_ours_from_an_archive(
     stock = package(tmp_path / "a", "linux-image-7.3.4", "stock")
     ours = package(tmp_path / "b", "linux-image-7.3.4-flatboot", "ours")
     newer = package(tmp_path / "c", "linux-image-7.3.4", "newer")
-    made = [user_space.archive(deb) for deb in (stock, ours)]
+    made = [user_space.archive(deb, "initramfs-tools") for deb in (stock, ours)]
     command, files, [packages] = asked[:3]
     assert files == ["Packages", stock.name]
     assert command[3].endswith(",linux-image-7.3.4")
     assert command[-2] == "http://mirror.example/debian"
     assert "Package: linux-image-7.3.4\n" in packages
     assert packages.endswith(f"SHA256: {fetch.sha256(stock)}\n")
-    again = user_space.archive(newer)
+    again = user_space.archive(newer, "initramfs-tools")
     assert [path.is_file() for path in (*made, again)] == [False, True, True]
 
 
