@@ -19,7 +19,7 @@ from flatboot.campaign.kept import Kept
 from flatboot.cli import published
 from flatboot.cli.published import Place
 from flatboot.common import disk, paths, screen, typed
-from flatboot.common.errors import FlatbootError, UsageError
+from flatboot.common.errors import FlatbootError, check_known
 from flatboot.show.plain_table import plain
 
 
@@ -58,8 +58,8 @@ def bench(
     """Remake the tables and plots of README, docs and cover letters, and say which changed."""
     root = paths.repo()
     entries = _entries(root / "bench" / "tables.toml")
-    if name is not None and name not in entries:
-        raise UsageError(f"there is no table {name!r}: choose one of {', '.join(entries)}")
+    if name is not None:
+        check_known("table", name, entries)
     places = _places(root, entries)
     records = Kept(root / "bench" / "results", again=not kept, save=not check)
     console = screen.console()

@@ -10,7 +10,7 @@ import typer
 
 from flatboot.cli import demo, kernel_cli
 from flatboot.common import disk, progress, screen, units
-from flatboot.common.errors import UsageError
+from flatboot.common.errors import UsageError, check_known
 from flatboot.guest import machine, shell, stored
 from flatboot.guest.boot_spec import CLOCKS, BootSpec, Image
 from flatboot.guest.machine import Machine
@@ -76,8 +76,7 @@ def boot(
 ) -> None:
     """Boot a kernel once: where its time went, its slowest initcalls, its memory."""
     clock = clock or ("wall" if with_shell else "exact")
-    if clock not in CLOCKS:
-        raise UsageError(f"unknown clock {clock!r}: choose one of {', '.join(CLOCKS)}")
+    check_known("clock", clock, CLOCKS)
     if (with_shell or dry_run) and (record_file or timeline_file):
         raise UsageError("--shell and --dry-run measure nothing: leave out --record and --timeline")
     if timeline_file is not None and not phases:

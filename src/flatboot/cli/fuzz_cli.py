@@ -15,7 +15,7 @@ from flatboot.campaign import fuzz_draw
 from flatboot.campaign.fuzz import FAILED, PASSED, REFUSED, Fuzzer, Outcome
 from flatboot.campaign.fuzz_draw import RandomBoot
 from flatboot.common import disk, progress, screen, units
-from flatboot.common.errors import FlatbootError, UsageError
+from flatboot.common.errors import FlatbootError, UsageError, check_known
 from flatboot.kernel import bases, build
 
 _CONFIGS = ("debug", "users")
@@ -40,8 +40,7 @@ def fuzz(
     ] = Path("out/fuzz"),
 ) -> None:
     """Boot random machines with random parameters under random load, and judge each."""
-    if config not in _CONFIGS:
-        raise UsageError(f"unknown config {config!r}: choose one of {', '.join(_CONFIGS)}")
+    check_known("config", config, _CONFIGS)
     if boots < 1:
         raise UsageError(f"{boots} boots are none: ask for at least one")
     seeds = range(seed, seed + boots) if one is None else range(one, one + 1)

@@ -13,7 +13,7 @@ from typing import Annotated
 from pydantic import BeforeValidator
 
 from flatboot.common import typed, units
-from flatboot.common.errors import UsageError
+from flatboot.common.errors import check_known
 
 FOLDER = Path(__file__).parent / "arches"
 _Size = Annotated[int, BeforeValidator(units.size)]
@@ -140,6 +140,5 @@ def load(name: str) -> Arch:
     Raises:
         UsageError: there is no such architecture.
     """
-    if name not in names():
-        raise UsageError(f"unknown architecture {name!r}: choose one of {', '.join(names())}")
+    check_known("architecture", name, names())
     return dataclasses.replace(typed.load(FOLDER / f"{name}.toml", Arch), name=name)

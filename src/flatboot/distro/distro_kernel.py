@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from flatboot.common.errors import UsageError
+from flatboot.common.errors import check_known
 from flatboot.kernel import bases, packages, parameters
 
 #: What each is.
@@ -58,7 +58,6 @@ def kernel(name: str, base: str, profile: str) -> DistroKernel:
     Raises:
         UsageError: there is no such kernel, base or profile.
     """
-    if name not in KERNELS:
-        raise UsageError(f"there is no kernel {name!r}: choose of {', '.join(KERNELS)}")
+    check_known("kernel", name, KERNELS)
     parameters.profile(profile)
     return DistroKernel(name, bases.load(base).name, profile if name == "flatboot" else "")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from flatboot.common import arches, atomic, disk, paths, progress, typed
 from flatboot.common.arches import Arch
-from flatboot.common.errors import FlatbootError, UsageError
+from flatboot.common.errors import FlatbootError, UsageError, check_known
 from flatboot.kernel import bases, groups, kconfig, layer, make, sources, tree
 from flatboot.kernel.groups import Group
 from flatboot.kernel.kconfig import Config
@@ -175,8 +175,7 @@ def request(
         UsageError: one of them is unknown, or the stock flavour is to have groups.
         FlatbootError: the base cannot be fetched.
     """
-    if flavour not in FLAVOURS:
-        raise UsageError(f"unknown flavour {flavour!r}: choose one of {', '.join(FLAVOURS)}")
+    check_known("flavour", flavour, FLAVOURS)
     if flavour == "stock" and named:
         raise UsageError("the stock flavour has no groups: leave them out, or take flatboot")
     loaded = arches.load(arch)

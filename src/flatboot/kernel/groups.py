@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from flatboot.common import paths, typed
-from flatboot.common.errors import FlatbootError, UsageError
+from flatboot.common.errors import FlatbootError, UsageError, check_known
 from flatboot.common.git import git
 
 
@@ -113,8 +113,8 @@ def chosen(base: str, wanted: Sequence[str] = ()) -> tuple[Group, ...]:
         FlatbootError: as ``every`` does.
     """
     known = {group.name: group for group in every()}
-    if unknown := [name for name in wanted if name not in known]:
-        raise UsageError(f"unknown group {unknown[0]!r}: choose of {', '.join(known)}")
+    for name in wanted:
+        check_known("group", name, known)
     there = [name for name, group in known.items() if group.serves(base)]
     taken = set(wanted or there)
     for name in reversed(known):
@@ -143,11 +143,8 @@ def parts(base: str, wanted: Sequence[str]) -> tuple[Group, ...]:
     for group in chosen(base, list(single)):
         only = single.get(group.name, {""})
         there = {path.stem for path in group.hooks(base).glob("*.patch")}
-        if unknown := sorted(only - there - {""}):
-            raise UsageError(
-                f"the group {group.name} has no patch {unknown[0]!r}: choose of"
-                f" {', '.join(sorted(there))}"
-            )
+        for patch in sorted(only - {""}):
+            check_known(f"patch of the group {group.name},", patch, sorted(there))
         taken.append(group if "" in only else dataclasses.replace(group, only=frozenset(only)))
     return tuple(taken)
 

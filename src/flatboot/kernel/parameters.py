@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flatboot.common import atomic, paths, processes, typed
-from flatboot.common.errors import UsageError
+from flatboot.common.errors import check_known
 
 PACKAGE = "flatboot-parameters"
 #: The package's version: that of what kernel/parameters.toml says.
@@ -92,8 +92,7 @@ def profile(name: str) -> Profile:
         UsageError: there is none of that name.
     """
     there = profiles()
-    if name not in there:
-        raise UsageError(f"there is no profile {name!r}: choose of {', '.join(there)}")
+    check_known("profile", name, there)
     return there[name]
 
 

@@ -144,7 +144,7 @@ def test_one_table_alone(repo: Path, boots: list[Wanted]) -> None:
     bench_cli.bench(kept=False, check=False, name="costs")
     assert shown(repo)["docs/curve.svg"] == "<svg>1000</svg>"
     assert "2,000" in shown(repo)["README.md"]
-    with pytest.raises(UsageError, match=r"no table 'cost': choose one of costs, curve"):
+    with pytest.raises(UsageError, match=r"unknown table 'cost': choose one of costs, curve"):
         bench_cli.bench(kept=True, check=False, name="cost")
 
 

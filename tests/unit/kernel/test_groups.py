@@ -35,12 +35,14 @@ def test_single_patches_are_taken_with_what_their_group_needs(checkout: Path) ->
 
 
 def test_unknown_patch_lists_what_there_is(checkout: Path) -> None:
-    with pytest.raises(UsageError, match="group first has no patch 'b': choose of change-a"):
+    with pytest.raises(
+        UsageError, match="unknown patch of the group first, 'b': choose one of change-a"
+    ):
         groups.parts("7.3", ["first/b"])
 
 
 def test_unknown_group_lists_what_there_is(checkout: Path) -> None:
-    with pytest.raises(UsageError, match="unknown group 'third': choose of first, second"):
+    with pytest.raises(UsageError, match="unknown group 'third': choose one of first, second"):
         groups.chosen("7.3", ["first", "third"])
 
 

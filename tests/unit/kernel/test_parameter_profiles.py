@@ -41,11 +41,11 @@ def test_what_there_is_and_why(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_bad_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UsageError, match="no profile 'laptop': choose of vm, "):
+    with pytest.raises(UsageError, match="unknown profile 'laptop': choose one of vm, "):
         parameters_cli.run("laptop")
     with pytest.raises(UsageError, match="name a profile"):
         parameters_cli.run(why=True)
-    with pytest.raises(UsageError, match="no profile"):
+    with pytest.raises(UsageError, match="unknown profile"):
         parameters.deb("laptop", "A <a@example.org>", tmp_path / "out")
     monkeypatch.setattr("flatboot.kernel.series.identity", lambda _: "")
     with pytest.raises(FlatbootError, match="git has no user"):
