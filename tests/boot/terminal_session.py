@@ -52,14 +52,17 @@ class Session:
         os.close(self._ours)
         os.close(self.terminal)
 
-    def expect(self, text: bytes) -> bytes:
-        """Return what is printed up to *text*, and forget it."""
-        deadline = time.monotonic() + TIMEOUT_S
+    def expect(self, text: bytes, limit_s: float = TIMEOUT_S) -> bytes:
+        """Return what is printed up to *text*, within *limit_s* seconds, and forget it."""
+        deadline = time.monotonic() + limit_s
         os.set_blocking(self._ours, False)
         while text not in self._said:
             assert time.monotonic() < deadline, self._said
+            ended = self.child.poll() is not None
             with contextlib.suppress(BlockingIOError):
                 self._said += os.read(self._ours, 4096)
+                continue
+            assert not ended, self._said
             time.sleep(0.02)
         before, _, self._said = self._said.partition(text)
         return before
@@ -67,8 +70,8 @@ class Session:
     def type(self, text: bytes) -> None:
         os.write(self._ours, text)
 
-    def ended(self) -> int:
-        """Return the exit status; the terminal must be as it was."""
-        status = self.child.wait(timeout=60)
+    def ended(self, limit_s: float = 60) -> int:
+        """Return the exit status, within *limit_s* seconds; the terminal must be as it was."""
+        status = self.child.wait(timeout=limit_s)
         assert termios.tcgetattr(self.terminal) == self.before
         return status

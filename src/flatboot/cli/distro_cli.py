@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import shlex
 import sys
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +15,7 @@ import typer
 
 from flatboot.common import disk as full_disks
 from flatboot.common import host, paths, progress, screen, units
-from flatboot.common.errors import FlatbootError, UsageError
+from flatboot.common.errors import FlatbootError, UsageError, check_known
 from flatboot.distro import disk, distro_boot, distro_kernel
 from flatboot.distro.disk import System
 from flatboot.distro.distro_boot import Hardware
@@ -48,7 +49,7 @@ def distro(
         ),
     ] = "debian",
     profile: Annotated[
-        str, typer.Option(help="Whose boot parameters the kernel flatboot gets.")
+        str, typer.Option(help="The profile whose boot parameters the kernel flatboot gets.")
     ] = "vm",
     base: Annotated[
         str | None, typer.Option(help="The base of stock and flatboot.", show_default="7.3")
@@ -60,26 +61,29 @@ def distro(
         ),
     ] = "systemd-boot",
     firmware: Annotated[str, typer.Option(help=f"{', '.join(FIRMWARE)}.", metavar="NAME")] = "uefi",
-    disks: Annotated[
+    disk_device: Annotated[
         str,
         typer.Option(
             "--disk", help=f"The disk: {', '.join(distro_boot.DISK_DEVICES)}.", metavar="NAME"
         ),
     ] = "virtio",
     initramfs: Annotated[
-        str, typer.Option(help=f"What makes it: {', '.join(INITRAMFS)}.", metavar="NAME")
+        str, typer.Option(help=f"What makes the initramfs: {', '.join(INITRAMFS)}.", metavar="NAME")
     ] = "initramfs-tools",
+    qemu: Annotated[
+        str, typer.Option(help="Further words for QEMU, such as '-nic user'.", metavar="WORDS")
+    ] = "",
     timeout: Annotated[float, typer.Option(help="Seconds that a boot may take.")] = 3600,
     shell: Annotated[
         bool,
         typer.Option("--shell", help="Boot the first kernel and machine, and stay at its login."),
     ] = False,
 ) -> None:
-    """Boot Debian 13, and say where the way to the login went."""
-    _check("loader", loader, LOADERS)
-    _check("firmware", firmware, FIRMWARE)
-    _check("initramfs", initramfs, INITRAMFS)
-    _check("disk", disks, distro_boot.DISK_DEVICES)
+    """Boot Debian 13, and say where the time to the login went."""
+    check_known("loader", loader, LOADERS)
+    check_known("firmware", firmware, FIRMWARE)
+    check_known("initramfs", initramfs, INITRAMFS)
+    check_known("disk", disk_device, distro_boot.DISK_DEVICES)
     loaders = FIRMWARE[firmware].loaders
     if loader not in loaders:
         raise UsageError(
@@ -87,10 +91,11 @@ def distro(
             f" {' or '.join(loaders)}"
         )
     FIRMWARE[firmware].check()
+    disk.check_host()
     if shell and not sys.stdin.isatty():
         raise UsageError("--shell needs a terminal: run it on one")
     machines = [
-        Hardware(machine("x86_64", size, _number(number)), firmware, disks)
+        Hardware(machine("x86_64", size, _number(number)), firmware, disk_device, _words(qemu))
         for number in cpus.split(",")
         for size in memory.split(",")
     ]
@@ -105,17 +110,14 @@ def distro(
     if shell:
         raise typer.Exit(_shell(wanted[0], machines[0], system))
     told: list[distro_tables.Boot] = []
-    with progress.step("boots", total=sum(len(fitting) for _, fitting in plan)) as step:
-        for kernel, fitting in plan:
-            told += _boots(kernel, fitting, system, timeout, step, len(told))
-    console = screen.console()
-    for table in distro_tables.tables(told):
-        console.print(table)
-
-
-def _check(what: str, name: str, names: Collection[str]) -> None:
-    if name not in names:
-        raise UsageError(f"there is no {what} {name!r}: choose of {', '.join(names)}")
+    try:
+        with progress.step("boots", total=sum(len(fitting) for _, fitting in plan)) as step:
+            for kernel, fitting in plan:
+                told += _boots(kernel, fitting, system, timeout, step, len(told))
+    finally:
+        console = screen.console()
+        for table in distro_tables.tables(told) if told else ():
+            console.print(table)
 
 
 def _number(text: str) -> int:
@@ -123,6 +125,13 @@ def _number(text: str) -> int:
         return int(text)
     except ValueError as error:
         raise UsageError(f"{text!r} is no number of CPUs: give such as --cpus 4,64") from error
+
+
+def _words(text: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        raise UsageError(f"--qemu {text!r} has a quote that does not end: end it") from error
 
 
 def _plan(
@@ -146,7 +155,7 @@ def _plan(
             refused.append(
                 f"{kernel.name} in a guest of {units.binary_size(size)} takes"
                 f" {units.decimal_size(needed)} of this machine's memory and"
-                f" {units.decimal_size(free)} are free"
+                f" {units.decimal_size(free)} is free"
             )
         if fitting:
             plan.append((kernel, fitting))
@@ -187,7 +196,7 @@ def _shell(kernel: DistroKernel, wanted: Hardware, system: System) -> int:
     with _disk(kernel, system) as made:
         print(
             f"flatboot: {wanted.machine.title}: log in as root, without a password; poweroff ends"
-            " the guest, as does Ctrl-A X, and its disk is thrown away",
+            " the guest, as does Ctrl-A x, and its disk is thrown away",
             flush=True,
         )
         return distro_boot.shell(made, wanted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
 import sys
@@ -56,15 +57,28 @@ class System:
     initramfs: str = "initramfs-tools"
 
 
+def check_host() -> None:
+    """Check that disks can be made here.
+
+    Raises:
+        FlatbootError: this is not root, who alone can keep the owners of files, or no x86-64
+            machine, whose programs the guest is installed with.
+    """
+    if os.geteuid() != 0:
+        raise FlatbootError("a guest's disk keeps the owners of its files: run this as root")
+    if platform.machine() != "x86_64":
+        raise FlatbootError(
+            f"guests are x86-64, this is {platform.machine()}: use an x86-64 machine"
+        )
+
+
 def make(folder: Path, system: System) -> Disk:
     """Make the disk of a guest in *folder*, new or empty, which needs 2 GB.
 
     Raises:
-        FlatbootError: there is no user space, a tool fails, or this is not root, who alone can
-            keep the owners of files.
+        FlatbootError: there is no user space, a tool fails, or as `check_host`.
     """
-    if os.geteuid() != 0:
-        raise FlatbootError("a guest's disk keeps the owners of its files: run this as root")
+    check_host()
     mark = cprogram.compiled("distro/mark", "gcc", _MARK_FLAGS, _FILES / "mark.c")
     archive = user_space.archive(system.kernel, system.initramfs)
     root = folder / "root"

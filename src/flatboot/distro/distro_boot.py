@@ -28,9 +28,10 @@ _TERMINAL = (
 )
 _QEMU = "qemu-system-x86_64 -display none -no-reboot -nic none"
 _CPU = "max,vendor=GenuineIntel,erms=off,-hypervisor,phys-bits={bits}"
-#: SMBIOS type 0 of a machine that is no virtual one: in those the loader keeps no times.
+#: SMBIOS type 0 of a physical machine: on a virtual one the loader keeps no times.
 _BIOS = struct.pack("<BBHBBHBBQBBBBBB", 0, 24, 0, 1, 2, 0xE800, 3, 0, 8, 0, 8, 0, 0, 255, 255)
 _BIOS_WORDS = b"EDK II\0edk2\x0001/01/2026\0\0"
+_PARTS = {"time", "blame", "critical-chain", "free", "lscpu", "failed", "log", "live", "end"}
 _PART = re.compile(r"^==== (\S+)\n", re.MULTILINE)
 #: The device of a disk, by how the guest reaches it.
 DISK_DEVICES = {"virtio": "virtio-blk-pci,drive=disk", "nvme": "nvme,drive=disk,serial=disk"}
@@ -38,11 +39,19 @@ DISK_DEVICES = {"virtio": "virtio-blk-pci,drive=disk", "nvme": "nvme,drive=disk,
 
 @dataclass(frozen=True)
 class Hardware:
-    """What a guest runs on: *firmware* is of `firmware.FIRMWARE`, *disk* of `DISK_DEVICES`."""
+    """What a guest runs on.
+
+    Attributes:
+        machine: how large it is.
+        firmware: of `firmware.FIRMWARE`.
+        disk: of `DISK_DEVICES`.
+        words: further words for QEMU.
+    """
 
     machine: Machine
     firmware: str = "uefi"
     disk: str = "virtio"
+    words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -87,7 +96,7 @@ def boot(disk: Disk, hardware: Hardware, kernel: str, limit_s: float) -> Told:
         folder = Path(scratch)
         console, told = folder / "console", folder / "told"
         command = [*_command(folder, disk, hardware), *_COUNTING.split()]
-        command += ["-serial", f"file:{console}", "-serial", f"file:{told}"]
+        command += ["-serial", f"file:{console}", "-serial", f"file:{told}", *hardware.words]
         with progress.step(f"booting Debian, {kernel}: {title}"):
             guest_console.run(command, f"the guest of {title}", console, limit_s)
         try:
@@ -101,7 +110,7 @@ def boot(disk: Disk, hardware: Hardware, kernel: str, limit_s: float) -> Told:
 def shell(disk: Disk, hardware: Hardware) -> int:
     """Boot *disk*, which stays as it is, with the terminal as its console, on the wall clock.
 
-    Returns QEMU's exit status. Ctrl-A X ends the guest whatever it does.
+    Returns QEMU's exit status. Ctrl-A x ends the guest whatever it does.
 
     Raises:
         FlatbootError: there is no such firmware, or no QEMU.
@@ -111,7 +120,7 @@ def shell(disk: Disk, hardware: Hardware) -> int:
         processes.sigterm_raises(),
         processes.hang_up_terminates(),
     ):
-        command = [*_command(Path(scratch), disk, hardware), *_TERMINAL.split()]
+        command = [*_command(Path(scratch), disk, hardware), *_TERMINAL.split(), *hardware.words]
         setup = processes.child_setup(signal.SIGTERM)
         try:
             guest = subprocess.Popen(command, preexec_fn=setup)
@@ -125,7 +134,7 @@ def shell(disk: Disk, hardware: Hardware) -> int:
 
 
 def _command(folder: Path, disk: Disk, hardware: Hardware) -> list[str]:
-    """Return QEMU's command line, less its clock and its serial ports."""
+    """Return QEMU's command line, less its clock, its serial ports and what the user adds."""
     firmware, machine = FIRMWARE[hardware.firmware], hardware.machine
     bios = folder / "bios"
     bios.write_bytes(_BIOS + _BIOS_WORDS)
@@ -152,7 +161,8 @@ def read(text: str) -> Told:
     memory = re.search(r"^Mem: +(\d+)", parts.get("free", ""), re.MULTILINE)
     cpus = re.search(r"^CPU\(s\): +(\d+)", parts.get("lscpu", ""), re.MULTILINE)
     live = parts.get("live", "")
-    if "end" not in parts or len(counters) != 4 or not memory or not cpus or not live.strip():
+    whole = parts.keys() >= _PARTS and len(counters) == 4 and live.strip()
+    if not whole or not memory or not cpus:
         raise ValueError("something is missing in what the guest told")
     return Told(
         counters,

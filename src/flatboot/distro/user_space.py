@@ -14,7 +14,7 @@ from flatboot.kernel import fetch
 
 SUITE = "trixie"
 PACKAGES = (
-    *("systemd-sysv", "udev", "dbus", "kmod", "procps", "login", "util-linux"),
+    *("systemd-sysv", "udev", "dbus", "kmod", "procps", "login", "util-linux", "kexec-tools"),
     *("zstd", "python3", "dosfstools"),
     *("systemd-boot-efi", "systemd-boot-tools", "systemd-ukify", "sbsigntool", "openssl"),
     *("grub2-common", "grub-efi-amd64-bin", "grub-pc-bin"),
@@ -28,6 +28,8 @@ INITRAMFS = {
         '--essential-hook=echo hostonly=no >"$1/etc/dracut.conf.d/every-machine.conf"',
     ),
 }
+#: The guest has no archive of ours to ask later.
+_FORGETS = """--customize-hook=sed -i '/ copy:/d' "$1/etc/apt/sources.list\""""
 #: Debian's own kernel for virtual machines.
 _DEBIANS = "linux-image-cloud-amd64"
 
@@ -52,7 +54,7 @@ def archive(kernel: Path | None, initramfs: str) -> Path:
             mirror = fetch.mirror(fetch.APT_DIR)
             what = f"making {SUITE} of {mirror} with {name}"
             include = f"--include={','.join(packages)}"
-            options = ("--variant=minbase", "--format=tar", include, *hooks)
+            options = ("--variant=minbase", "--format=tar", include, *hooks, _FORGETS)
             for outdated in final.parent.glob(f"{SUITE}-{name}-{initramfs}_*.tar"):
                 outdated.unlink()
             with atomic.new_file(final) as new, progress.step(what), _sources(kernel) as more:

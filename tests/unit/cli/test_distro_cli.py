@@ -49,6 +49,7 @@ def boots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Ha
     monkeypatch.setattr(distro_boot, "boot", boot)
     monkeypatch.setattr(distro_boot, "shell", shell)
     monkeypatch.setattr(Firmware, "check", lambda self: None)
+    monkeypatch.setattr(disk, "check_host", lambda: None)
     monkeypatch.setattr(distro_tables, "tables", tables)
     monkeypatch.setattr(DistroKernel, "package", lambda self: None)
     monkeypatch.setattr(DistroKernel, "to_build", property(lambda self: self.name != "debian"))
@@ -88,6 +89,28 @@ def test_a_kernel_that_fits_nowhere_is_left_out(boots: list[tuple[str, Hardware,
     assert [kernel for kernel, _, _ in boots] == ["flatboot"]
 
 
+def test_what_was_told_before_a_boot_that_failed_is_shown(
+    boots: list[tuple[str, Hardware, System]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[int] = []
+    first = distro_boot.boot
+
+    def boot(disk: Disk, hardware: Hardware, kernel: str, limit_s: float) -> None:
+        if boots:
+            raise FlatbootError("it hangs")
+        first(disk, hardware, kernel, limit_s)
+
+    def tables(told: list[object]) -> tuple[()]:
+        shown.append(len(told))
+        return ()
+
+    monkeypatch.setattr(distro_boot, "boot", boot)
+    monkeypatch.setattr(distro_tables, "tables", tables)
+    with pytest.raises(FlatbootError, match="it hangs"):
+        distro_cli.distro("2G,4G")
+    assert shown == [1]
+
+
 def test_another_profile(boots: list[tuple[str, Hardware, System]]) -> None:
     distro_cli.distro("2G", kernels="flatboot,debian", profile="server")
     assert [(kernel, asked.profile) for kernel, _, asked in boots] == [
@@ -97,17 +120,25 @@ def test_another_profile(boots: list[tuple[str, Hardware, System]]) -> None:
 
 
 def test_another_loader_on_other_hardware(boots: list[tuple[str, Hardware, System]]) -> None:
-    distro_cli.distro("2G", loader="grub", firmware="bios", disks="nvme")
+    distro_cli.distro("2G", loader="grub", firmware="bios", disk_device="nvme")
     [(_, hardware, asked)] = boots
     assert (hardware.firmware, hardware.disk) == ("bios", "nvme")
     assert asked == System(loader="grub", firmware="bios")
+
+
+def test_further_words_for_qemu(boots: list[tuple[str, Hardware, System]]) -> None:
+    distro_cli.distro("2G", qemu="-nic user -name 'a guest'")
+    [(_, hardware, _)] = boots
+    assert hardware.words == ("-nic", "user", "-name", "a guest")
+    with pytest.raises(UsageError, match="a quote that does not end"):
+        distro_cli.distro("2G", qemu="-name 'a guest")
 
 
 def test_another_initramfs(boots: list[tuple[str, Hardware, System]]) -> None:
     distro_cli.distro("2G", initramfs="dracut")
     [(_, _, asked)] = boots
     assert asked == System(initramfs="dracut")
-    with pytest.raises(UsageError, match="no initramfs 'tar': choose of initramfs-tools, dracut"):
+    with pytest.raises(UsageError, match="initramfs 'tar': choose one of initramfs-tools, dracut"):
         distro_cli.distro("2G", initramfs="tar")
 
 
@@ -164,8 +195,8 @@ def test_a_guest_that_this_machine_cannot_carry(boots: list[tuple[str, Hardware,
         ("much", "1", "stock", "vm", "memory size"),
         ("2G", "some", "stock", "vm", "'some' is no number of CPUs"),
         ("2G", "0", "stock", "vm", "CPU"),
-        ("2G", "1", "stock,", "vm", "no kernel ''"),
-        ("2G", "1", "flatboot", "none", "no profile 'none'"),
+        ("2G", "1", "stock,", "vm", "unknown kernel ''"),
+        ("2G", "1", "flatboot", "none", "unknown profile 'none'"),
     ],
 )
 def test_what_is_refused(memory: str, cpus: str, kernels: str, profile: str, said: str) -> None:
@@ -176,9 +207,14 @@ def test_what_is_refused(memory: str, cpus: str, kernels: str, profile: str, sai
 @pytest.mark.parametrize(
     ("loader", "firmware", "disks", "said"),
     [
-        ("lilo", "uefi", "virtio", "no loader 'lilo': choose of systemd-boot, uki, grub"),
-        ("grub", "coreboot", "virtio", "no firmware 'coreboot': choose of uefi, secure-boot, bios"),
-        ("grub", "uefi", "floppy", "no disk 'floppy': choose of virtio, nvme"),
+        ("lilo", "uefi", "virtio", "unknown loader 'lilo': choose one of systemd-boot, uki, grub"),
+        (
+            "grub",
+            "coreboot",
+            "virtio",
+            "unknown firmware 'coreboot': choose one of uefi, secure-boot, bios",
+        ),
+        ("grub", "uefi", "floppy", "unknown disk 'floppy': choose one of virtio, nvme"),
         ("uki", "bios", "virtio", "bios nothing starts uki: give --loader grub"),
         ("grub", "secure-boot", "virtio", "nothing starts grub: give --loader uki"),
     ],
@@ -187,7 +223,7 @@ def test_hardware_that_is_refused(
     boots: list[tuple[str, Hardware, System]], loader: str, firmware: str, disks: str, said: str
 ) -> None:
     with pytest.raises(UsageError, match=said):
-        distro_cli.distro("2G", loader=loader, firmware=firmware, disks=disks)
+        distro_cli.distro("2G", loader=loader, firmware=firmware, disk_device=disks)
     assert boots == []
 
 

@@ -63,7 +63,16 @@ def test_what_a_guest_tells() -> None:
 
 
 @pytest.mark.parametrize(
-    "missing", ["==== end\n", "COUNTER_LOGIN", "Mem:", "CPU(s):", json.dumps(LIVE)]
+    "missing",
+    [
+        "==== end\n",
+        "==== blame\n",
+        "==== failed\n",
+        "COUNTER_LOGIN",
+        "Mem:",
+        "CPU(s):",
+        json.dumps(LIVE),
+    ],
 )
 def test_a_guest_that_ends_too_early(missing: str) -> None:
     with pytest.raises(ValueError, match="missing"):
@@ -156,10 +165,12 @@ def test_a_boot_leaves_nothing_behind(qemu: Path, tmp_path: Path) -> None:
 
 def test_other_hardware(qemu: Path) -> None:
     qemu.with_name("qemu-system-x86_64.told").write_text(TOLD)
-    distro_boot.boot(DISK, Hardware(machine(), "bios", "nvme"), "stock", 60)
+    hardware = Hardware(machine(), "bios", "nvme", ("-nic", "user"))
+    distro_boot.boot(DISK, hardware, "stock", 60)
     words = qemu.with_name("qemu-system-x86_64.words").read_text()
     assert "-M pc,memory-backend=m " in words
     assert "nvme,drive=disk,serial=disk" in words
+    assert words.endswith("-nic user\n")
     signed = Disk(Path("disk.img"), Path("keys"))
     distro_boot.boot(signed, Hardware(machine(), "secure-boot"), "stock", 60)
     words = qemu.with_name("qemu-system-x86_64.words").read_text()
@@ -185,10 +196,11 @@ def test_a_shell_has_the_terminal(
     qemu: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     qemu.with_name("qemu-system-x86_64.told").write_text("vm login: ")
-    assert distro_boot.shell(DISK, Hardware(machine())) == 0
+    assert distro_boot.shell(DISK, Hardware(machine(), words=("-nic", "user"))) == 0
     assert capfd.readouterr().out == "vm login: "
     words = qemu.with_name("qemu-system-x86_64.words").read_text()
     assert "stdio,id=terminal" in words
+    assert words.endswith("-nic user\n")
     assert "-icount" not in words
     assert list((tmp_path / "flatboot").iterdir()) == []
 

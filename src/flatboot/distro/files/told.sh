@@ -8,7 +8,7 @@ until [ -s /run/login ]; do
 	sleep 0.1
 done
 export PYTHONPATH=/opt/flatboot/src:/opt/flatboot/lib
-live=$(python3 -c 'from flatboot.cli import cli; cli.main()' analyze --live --json)
+live=$(python3 -c 'from flatboot.cli import cli; cli.main()' analyze --live --json 2>/dev/console)
 {
 	echo "==== counters"
 	tr '\0' '\n' </proc/1/environ | grep COUNTER_
