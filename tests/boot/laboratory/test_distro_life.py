@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
-from terminal_session import Session
+from terminal_session import TIMEOUT_S, Session
 
 from flatboot.distro import disk, distro_kernel
 from flatboot.distro.disk import System
@@ -44,17 +46,17 @@ class Guest(Session):
         self.expect(b"root@debian:~# ")
         self.does("export TERM=dumb; stty cols 1000; dmesg --console-off")
 
-    def says(self, command: str) -> tuple[int, str]:
-        """Return the exit status of *command*, and what it printed."""
+    def says(self, command: str, limit_s: float = TIMEOUT_S) -> tuple[int, str]:
+        """Return the exit status of *command*, and what it printed, within *limit_s* seconds."""
         self.type(f"{command}; printf '\\nstatus %s.\\n' $?\n".encode())
-        said = self.expect(b"\r\nstatus ").decode()
+        said = self.expect(b"\nstatus ", limit_s).decode()
         status = int(self.expect(b"."))
         self.expect(b"root@debian:~# ")
         return status, said.partition("\r\n")[2].replace("\r", "").strip()
 
-    def does(self, command: str) -> str:
-        """Return what *command* printed, which must succeed."""
-        status, said = self.says(command)
+    def does(self, command: str, limit_s: float = TIMEOUT_S) -> str:
+        """Return what *command* printed, which must succeed within *limit_s* seconds."""
+        status, said = self.says(command, limit_s)
         assert status == 0, said
         return said
 
@@ -79,10 +81,16 @@ class Guest(Session):
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Disk:
-    kernel = distro_kernel.kernel("flatboot", bases.default(), _PROFILE)
-    system = System(kernel.package(), kernel.profile)
-    return disk.make(tmp_path_factory.mktemp("disk"), system)
+def package() -> Path:
+    """The package of the kernel that is tried."""
+    made = distro_kernel.kernel("flatboot", bases.default(), _PROFILE).package()
+    assert made is not None
+    return made
+
+
+@pytest.fixture(scope="module")
+def made(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Disk:
+    return disk.make(tmp_path_factory.mktemp("disk"), System(package, _PROFILE))
 
 
 @pytest.fixture
@@ -90,8 +98,8 @@ def start(made: Disk) -> Iterator[Callable[..., Guest]]:
     """Return what starts a guest with so much memory, so many CPUs, and further words for QEMU."""
     started: list[Guest] = []
 
-    def starts(memory: str, cpus: int, *words: str) -> Guest:
-        guest = Guest(made, memory, cpus, *words)
+    def starts(memory: str, cpus: int, *words: str, other: Disk | None = None) -> Guest:
+        guest = Guest(other or made, memory, cpus, *words)
         started.append(guest)
         guest.log_in()
         return guest
@@ -109,6 +117,37 @@ def test_all_units_run_and_nothing_is_wrong(start: Callable[..., Guest]) -> None
     assert line in guest.does("cat /proc/cmdline")
     guest.becomes("nproc", "8")
     guest.assert_nothing_is_wrong()
+
+
+def test_the_kernel_is_installed_and_removed(
+    package: Path, tmp_path: Path, start: Callable[..., Guest]
+) -> None:
+    """Beside Debian's own kernel, which GRUB starts again when it is gone."""
+    folders = [tmp_path / name for name in ("disk", "packages")]
+    for folder in folders:
+        folder.mkdir()
+    shutil.copy2(package, folders[1] / "kernel.deb")
+    words = ["-drive", f"file=fat:{folders[1]},format=raw,if=virtio,readonly=on"]
+    # A guest that is reset starts again.
+    words += ["-action", "reboot=reset"]
+    guest = start("2G", 2, *words, other=disk.make(folders[0], System(loader="grub")))
+    debians = guest.does("uname -r")
+    # An initramfs that is made in the guest has nothing that measures.
+    guest.does(r"sed -i 's/ rdinit=[^ ]*//; s/ init=[^ \"]*//' /etc/default/grub")
+    guest.does("mount -o ro /dev/vdb1 /mnt")
+    for _ in range(2):
+        guest.does("dpkg --install /mnt/kernel.deb", _LOGIN_S)
+    guest.type(b"reboot\n")
+    guest.log_in()
+    ours = guest.does("uname -r")
+    assert ours.endswith("-flatboot")
+    assert guest.does("systemctl is-system-running --wait") == "running"
+    guest.assert_nothing_is_wrong()
+    guest.does(f"dpkg --purge linux-image-{ours}", _LOGIN_S)
+    assert guest.says(f"ls -d /boot/*{ours} /lib/modules/{ours}")[0] != 0
+    guest.type(b"reboot\n")
+    guest.log_in()
+    assert guest.does("uname -r") == debians
 
 
 def test_systemctl_kexec_boots_it_again(start: Callable[..., Guest]) -> None:
