@@ -170,8 +170,8 @@ def _announce(kernels: Sequence[DistroKernel]) -> None:
     """Say what takes long before anything boots."""
     if count := sum(kernel.to_build for kernel in kernels):
         print(
-            f"flatboot: {units.many(count, 'kernel')} of Debian's config to build first, half an"
-            " hour each on two cores",
+            f"flatboot: {units.many(count, 'kernel')} of Debian's config to build first, an hour"
+            " or more each on two cores",
             flush=True,
         )
 

@@ -115,6 +115,11 @@ def test_a_disk_needs_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert not (tmp_path / "disk").exists()
 
 
+def test_firmware_starts_loaders_that_there_are() -> None:
+    named = {name for firmware in FIRMWARE.values() for name in firmware.loaders}
+    assert named == LOADERS.keys()
+
+
 def test_without_firmware_nothing_boots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     (tmp_path / "flatboot").mkdir()

@@ -7,10 +7,11 @@ set -e
 export SYSTEMD_RELAX_ESP_CHECKS=1
 settings=/boot/efi/loader/loader.conf
 program=/usr/lib/systemd/boot/efi/systemd-bootx64.efi
-key=/etc/kernel/own.key
-certificate=/etc/kernel/own.crt
+signing=/etc/kernel/uki.conf
 set -- --esp-path=/boot/efi --no-variables
-if [ -f /etc/kernel/uki.conf ]; then
+if [ -f "$signing" ]; then
+	key=$(sed -n 's/^SecureBootPrivateKey=//p' "$signing")
+	certificate=$(sed -n 's/^SecureBootCertificate=//p' "$signing")
 	openssl req -quiet -new -x509 -newkey rsa:2048 -nodes -days 3650 -subj /CN=own/ \
 		-keyout "$key" -out "$certificate"
 	sbsign --key "$key" --cert "$certificate" --output "$program.signed" "$program"
@@ -18,7 +19,7 @@ if [ -f /etc/kernel/uki.conf ]; then
 fi
 bootctl "$@" install
 echo "timeout 0" >"$settings"
-[ ! -f "$key" ] || echo "secure-boot-enroll force" >>"$settings"
+[ ! -f "$signing" ] || echo "secure-boot-enroll force" >>"$settings"
 version=$(basename /boot/vmlinuz-*)
 version=${version#vmlinuz-}
 kernel-install add "$version" "/boot/vmlinuz-$version" "/boot/initrd.img-$version"
