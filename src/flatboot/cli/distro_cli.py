@@ -70,6 +70,13 @@ def distro(
     initramfs: Annotated[
         str, typer.Option(help=f"What makes the initramfs: {', '.join(INITRAMFS)}.", metavar="NAME")
     ] = "initramfs-tools",
+    packages: Annotated[
+        str, typer.Option(help="Further packages of Debian in the guest.", metavar="A,B")
+    ] = "",
+    run: Annotated[
+        Path | None,
+        typer.Option(help="A program that the guest runs at its end, as root.", metavar="FILE"),
+    ] = None,
     qemu: Annotated[
         str, typer.Option(help="Further words for QEMU, such as '-nic user'.", metavar="WORDS")
     ] = "",
@@ -104,7 +111,14 @@ def distro(
     ]
     if shell:
         wanted, machines = wanted[:1], machines[:1]
-    system = System(loader=loader, firmware=firmware, initramfs=initramfs)
+    if run and not run.is_file():
+        raise UsageError(f"there is no file {run}: give --run a program")
+    if run and shell:
+        raise UsageError("a guest that stays at its login runs nothing: leave out --run or --shell")
+    more = tuple(packages.split(",")) if packages else ()
+    system = System(
+        loader=loader, firmware=firmware, initramfs=initramfs, packages=more, program=run
+    )
     plan = _plan(wanted, machines)
     _announce([kernel for kernel, _ in plan])
     if shell:
@@ -116,6 +130,9 @@ def distro(
                 told += _boots(kernel, fitting, system, timeout, step, len(told))
     finally:
         console = screen.console()
+        for name, there, tells in told:
+            if run:
+                print(f"What {run.name} printed, {name}, {there.title}:\n{tells.ran}")
         for table in distro_tables.tables(told) if told else ():
             console.print(table)
 

@@ -18,7 +18,7 @@ from flatboot.distro.installing import LOADERS, Disk
 from flatboot.guest import cprogram, initramfs
 
 _FILES = Path(__file__).parent / "files"
-_MARK, _TOLD = "usr/local/sbin/mark", "usr/local/sbin/told"
+_MARK, _TOLD = f"{installing.PROGRAMS}/mark", f"{installing.PROGRAMS}/told"
 _CMDLINE = f"rw console=ttyS0 quiet panic=-1 rdinit=/mark init=/{_MARK}"
 _UNITS = "etc/systemd/system"
 _ROOT = {
@@ -48,6 +48,8 @@ class System:
         loader: of `installing.LOADERS`.
         firmware: what starts the loader, of `firmware.FIRMWARE`.
         initramfs: what makes that, of `user_space.INITRAMFS`.
+        packages: further packages of Debian.
+        program: what the guest runs at its end, as root; None for nothing.
     """
 
     kernel: Path | None = None
@@ -55,6 +57,8 @@ class System:
     loader: str = "systemd-boot"
     firmware: str = "uefi"
     initramfs: str = "initramfs-tools"
+    packages: tuple[str, ...] = ()
+    program: Path | None = None
 
 
 def check_host() -> None:
@@ -80,13 +84,15 @@ def make(folder: Path, system: System) -> Disk:
     """
     check_host()
     mark = cprogram.compiled("distro/mark", "gcc", _MARK_FLAGS, _FILES / "mark.c")
-    archive = user_space.archive(system.kernel, system.initramfs)
+    archive = user_space.archive(system.kernel, system.initramfs, system.packages)
     root = folder / "root"
     with progress.step("making the guest's disk"):
         root.mkdir()
         unpack = ["tar", "--extract", f"--file={archive}", f"--directory={root}"]
         processes.run([*unpack, "--exclude=./dev/*"], what="tar")
         _fill(root, mark)
+        if system.program:
+            installing.add_program(root, "run", system.program)
     loader, starts = LOADERS[system.loader], FIRMWARE[system.firmware]
     made = installing.disk(folder, root, _CMDLINE, system.profile, loader, starts)
     shutil.rmtree(root)
@@ -106,9 +112,8 @@ def _fill(root: Path, mark: Path) -> None:
     wants = root / _UNITS / "multi-user.target.wants"
     wants.mkdir(parents=True, exist_ok=True)
     (wants / "told.service").symlink_to("../told.service")
-    shutil.copy2(mark, root / _MARK)
-    shutil.copy2(_FILES / "told.sh", root / _TOLD)
-    (root / _TOLD).chmod(0o755)
+    installing.add_program(root, "mark", mark)
+    installing.add_program(root, "told", _FILES / "told.sh")
     lab = root / "opt/flatboot"
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(paths.repo() / "src", lab / "src", ignore=ignored)

@@ -68,6 +68,7 @@ class Told:
         failed: the units that failed.
         log: the kernel's log.
         live: what ``flatboot analyze --live --json`` printed in the guest.
+        ran: what the program printed that the guest ran at its end; "" if there was none.
     """
 
     counters: Mapping[str, int]
@@ -77,6 +78,7 @@ class Told:
     failed: tuple[str, ...]
     log: str
     live: str
+    ran: str
 
     def parts(self) -> dict[str, int]:
         """Return the parts of the way to the end of systemd's start, in ns, by analyze's names."""
@@ -172,4 +174,5 @@ def read(text: str) -> Told:
         tuple(line.split()[0] for line in parts["failed"].splitlines() if line.strip()),
         parts["log"],
         live,
+        parts.get("run", ""),
     )

@@ -14,9 +14,12 @@ from flatboot.distro.firmware import Firmware
 from flatboot.kernel import parameters
 
 _FILES = Path(__file__).parent / "files"
-_FIRST = "usr/local/sbin/first"
+#: Where the programs that are ours lie in the root file system.
+PROGRAMS = "usr/local/sbin"
+_FIRST = f"{PROGRAMS}/first"
 _MAINTAINER = "flatboot <root@localhost>"
-_DISK_MIB, _ROOT_MIB = 1600, 1340
+#: What the root file system has besides its files, and the disk besides the root file system.
+_ROOM_MIB, _BESIDES_MIB = 500, 260
 #: EFI's partition, the one for what of GRUB a BIOS starts, and the root file system's.
 _PARTITIONS = """\
 label: gpt
@@ -92,7 +95,7 @@ def disk(
     """Return a disk, made in *folder*, of the files below *root*, which get the loader's settings.
 
     Args:
-        folder: has room for 2 GB.
+        folder: has room for the files below *root* once more and 1 GB.
         root: a root file system with a kernel and the packages of the loaders.
         cmdline: what the kernel's command line has besides where the root is.
         profile: whose boot parameters it has as well; "" for none.
@@ -110,23 +113,29 @@ def disk(
     for name, text in {**loader.settings, **signed}.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text.format(cmdline=cmdline))
-    for name, script in (("first", "first.sh"), ("install-loader", loader.script)):
-        program = root / "usr/local/sbin" / name
-        shutil.copy2(_FILES / script, program)
-        program.chmod(0o755)
+    add_program(root, "first", _FILES / "first.sh")
+    add_program(root, "install-loader", _FILES / loader.script)
     image = folder / "disk.img"
+    used = processes.run(["du", "--summarize", "--block-size=MiB", root], what="du")
+    root_mib = int(used.partition("M")[0]) * 11 // 10 + _ROOM_MIB
     with image.open("wb") as new:
-        new.truncate(_DISK_MIB << 20)
+        new.truncate(root_mib + _BESIDES_MIB << 20)
     processes.run(["sfdisk", "--quiet", image], what="sfdisk", stdin=_PARTITIONS)
     table = processes.run(["sfdisk", "--json", image], what="sfdisk")
     start = json.loads(table)["partitiontable"]["partitions"][-1]["start"]
     options = ["-q", "-t", "ext4", "-L", "root", "-E", f"offset={start * _SECTOR}"]
-    size = f"{_ROOT_MIB}M"
-    processes.run(["mke2fs", *options, "-d", root, image, size], what="mke2fs")
+    processes.run(["mke2fs", *options, "-d", root, image, f"{root_mib}M"], what="mke2fs")
     _install(folder, root, image)
     if firmware.variables is None:
         return Disk(image, None)
     return Disk(image, _enrolled(folder, image, firmware, firmware.variables))
+
+
+def add_program(root: Path, name: str, program: Path) -> None:
+    """Put *program* below *root* as what is run by its *name*."""
+    to = root / PROGRAMS / name
+    shutil.copyfile(program, to)
+    to.chmod(0o755)
 
 
 def _install(folder: Path, root: Path, image: Path) -> None:

@@ -34,31 +34,33 @@ _FORGETS = """--customize-hook=sed -i '/ copy:/d' "$1/etc/apt/sources.list\""""
 _DEBIANS = "linux-image-cloud-amd64"
 
 
-def archive(kernel: Path | None, initramfs: str) -> Path:
+def archive(kernel: Path | None, initramfs: str, more: tuple[str, ...] = ()) -> Path:
     """Return Debian 13 with a kernel as a tar archive, made at most once.
 
     Args:
         kernel: the kernel's package, which apt installs; None for that of Debian.
         initramfs: what makes its initramfs, of `INITRAMFS`.
+        more: further packages of Debian.
 
     Raises:
         FlatbootError: there is no mirror, or what makes it fails.
     """
     name = kernel.name.partition("_")[0] if kernel else _DEBIANS
-    packages, hooks = (*PACKAGES, initramfs, name), INITRAMFS[initramfs]
+    packages, hooks = (*PACKAGES, initramfs, *more, name), INITRAMFS[initramfs]
     parts = (SUITE, *packages, *hooks, fetch.sha256(kernel) if kernel else "")
     digest = hashlib.sha256(" ".join(parts).encode()).hexdigest()
-    final = paths.cache() / "distro" / f"{SUITE}-{name}-{initramfs}_{digest[:16]}.tar"
+    title = "-".join((SUITE, name, initramfs, *more))
+    final = paths.cache() / "distro" / f"{title}_{digest[:16]}.tar"
     with locks.exclusive(final.parent / f".{SUITE}.lock", f"Debian's {SUITE}"):
         if not final.is_file():
             mirror = fetch.mirror(fetch.APT_DIR)
             what = f"making {SUITE} of {mirror} with {name}"
             include = f"--include={','.join(packages)}"
             options = ("--variant=minbase", "--format=tar", include, *hooks, _FORGETS)
-            for outdated in final.parent.glob(f"{SUITE}-{name}-{initramfs}_*.tar"):
+            for outdated in final.parent.glob(f"{title}_*.tar"):
                 outdated.unlink()
-            with atomic.new_file(final) as new, progress.step(what), _sources(kernel) as more:
-                processes.run(["mmdebstrap", *options, SUITE, new, mirror, *more], what=what)
+            with atomic.new_file(final) as new, progress.step(what), _sources(kernel) as own:
+                processes.run(["mmdebstrap", *options, SUITE, new, mirror, *own], what=what)
     return final
 
 

@@ -31,9 +31,10 @@ def boots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Ha
         asked.append(system)
         return Disk(folder, None)
 
-    def boot(disk: Disk, hardware: Hardware, kernel: str, limit_s: float) -> None:
+    def boot(disk: Disk, hardware: Hardware, kernel: str, limit_s: float) -> Mock:
         assert asked[-1].firmware == hardware.firmware
         made.append((kernel, hardware, asked[-1]))
+        return Mock(ran="it ran\n")
 
     def shell(disk: Disk, hardware: Hardware) -> int:
         made.append(("shell", hardware, asked[-1]))
@@ -140,6 +141,26 @@ def test_another_initramfs(boots: list[tuple[str, Hardware, System]]) -> None:
     assert asked == System(initramfs="dracut")
     with pytest.raises(UsageError, match="initramfs 'tar': choose one of initramfs-tools, dracut"):
         distro_cli.distro("2G", initramfs="tar")
+
+
+def test_a_program_with_the_packages_that_it_needs(
+    boots: list[tuple[str, Hardware, System]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    program = tmp_path / "measure"
+    with pytest.raises(UsageError, match=r"there is no file .*/measure"):
+        distro_cli.distro("2G", run=program)
+    program.touch()
+    distro_cli.distro("2G", packages="fio,sysbench", run=program)
+    [(_, _, asked)] = boots
+    assert asked == System(packages=("fio", "sysbench"), program=program)
+    said = "What measure printed, debian, x86_64, 2 GiB, 1 CPU:\nit ran\n"
+    assert said in capsys.readouterr().out
+    monkeypatch.setattr("sys.stdin", Mock(isatty=lambda: True))
+    with pytest.raises(UsageError, match="leave out --run or --shell"):
+        distro_cli.distro("2G", run=program, shell=True)
 
 
 def test_a_shell_is_one_boot(

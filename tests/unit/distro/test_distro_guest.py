@@ -60,6 +60,13 @@ def test_what_a_guest_tells() -> None:
     assert (told.memory_bytes, told.cpus, told.failed) == (2078474240, 1, ("broken.service",))
     assert told.log == "[    0.000000] Linux version 6.12.1\n"
     assert told.parts()["initrd"] == 4 * 10**9
+    assert told.ran == ""
+
+
+def test_what_a_program_in_the_guest_printed() -> None:
+    told = distro_boot.read(TOLD.replace("==== failed", "==== run\nfio: 3\r\n==== failed"))
+    assert told.ran == "fio: 3\n"
+    assert told.failed == ("broken.service",)
 
 
 @pytest.mark.parametrize(
@@ -317,6 +324,10 @@ def test_user_space_is_made_once(asked: list[list[str]]) -> None:
     assert command[0] == "mmdebstrap"
     assert command[-1] == "http://mirror.example/debian"
     assert "initramfs-tools,linux-image-cloud-amd64" in command[3]
+    more = user_space.archive(None, "initramfs-tools", ("fio", "sysbench"))
+    assert "initramfs-tools,fio,sysbench,linux-image-cloud-amd64" in asked[1][3]
+    assert made.is_file()
+    assert more.is_file()
 
 
 def test_dracut_takes_the_drivers_of_every_machine(asked: list[list[str]]) -> None:

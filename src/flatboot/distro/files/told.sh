@@ -1,6 +1,6 @@
 #!/bin/sh
-# Waits until the boot is over, tells how it went on the second serial port, and ends the guest;
-# a guest that has no such port goes on.
+# Waits until the boot is over, tells how it went on the second serial port, runs what it shall, and
+# ends the guest; a guest that has no such port goes on.
 stty -F /dev/ttyS1 raw 2>/dev/null || exit 0
 systemctl is-system-running --wait >/dev/null
 /usr/local/sbin/mark /run/finish /bin/true
@@ -22,6 +22,10 @@ live=$(python3 -c 'from flatboot.cli import cli; cli.main()' analyze --live --js
 	free --bytes
 	echo "==== lscpu"
 	lscpu
+	if [ -x /usr/local/sbin/run ]; then
+		echo "==== run"
+		/usr/local/sbin/run </dev/null || echo "run: exit status $?"
+	fi
 	echo "==== failed"
 	systemctl list-units --failed --plain --no-legend
 	echo "==== log"
