@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import shutil
-import tempfile
-from collections.abc import Iterator
+import shlex
 from pathlib import Path
 
 from flatboot.common import atomic, locks, paths, processes, progress
@@ -28,8 +25,6 @@ INITRAMFS = {
         '--essential-hook=echo hostonly=no >"$1/etc/dracut.conf.d/every-machine.conf"',
     ),
 }
-#: The guest has no archive of ours to ask later.
-_FORGETS = """--customize-hook=sed -i '/ copy:/d' "$1/etc/apt/sources.list\""""
 #: Debian's own kernel for virtual machines.
 _DEBIANS = "linux-image-cloud-amd64"
 
@@ -46,7 +41,11 @@ def archive(kernel: Path | None, initramfs: str, more: tuple[str, ...] = ()) -> 
         FlatbootError: there is no mirror, or what makes it fails.
     """
     name = kernel.name.partition("_")[0] if kernel else _DEBIANS
-    packages, hooks = (*PACKAGES, initramfs, *more, name), INITRAMFS[initramfs]
+    packages, hooks = [*PACKAGES, initramfs, *more], list(INITRAMFS[initramfs])
+    if kernel:
+        hooks += _installs(kernel)
+    else:
+        packages.append(_DEBIANS)
     parts = (SUITE, *packages, *hooks, fetch.sha256(kernel) if kernel else "")
     digest = hashlib.sha256(" ".join(parts).encode()).hexdigest()
     title = "-".join((SUITE, name, initramfs, *more))
@@ -56,27 +55,22 @@ def archive(kernel: Path | None, initramfs: str, more: tuple[str, ...] = ()) -> 
             mirror = fetch.mirror(fetch.APT_DIR)
             what = f"making {SUITE} of {mirror} with {name}"
             include = f"--include={','.join(packages)}"
-            options = ("--variant=minbase", "--format=tar", include, *hooks, _FORGETS)
+            options = ("--variant=minbase", "--format=tar", include, *hooks)
             for outdated in final.parent.glob(f"{title}_*.tar"):
                 outdated.unlink()
-            with atomic.new_file(final) as new, progress.step(what), _sources(kernel) as own:
-                processes.run(["mmdebstrap", *options, SUITE, new, mirror, *own], what=what)
+            with atomic.new_file(final) as new, progress.step(what):
+                processes.run(["mmdebstrap", *options, SUITE, new, mirror], what=what)
     return final
 
 
-@contextlib.contextmanager
-def _sources(kernel: Path | None) -> Iterator[list[str]]:
-    """Yield what apt needs beside the mirror: an archive of the *kernel* alone, if there is one."""
-    if kernel is None:
-        yield []
-        return
-    with tempfile.TemporaryDirectory(prefix="flatboot-archive-") as name:
-        folder = Path(name)
-        # apt reads it as a user of its own.
-        folder.chmod(0o755)
-        shutil.copy2(kernel, folder)
-        fields = processes.run(["dpkg-deb", "--field", kernel], what=f"reading {kernel}")
-        own = f"Filename: ./{kernel.name}\nSize: {kernel.stat().st_size}\n"
-        own += f"SHA256: {fetch.sha256(kernel)}\n"
-        (folder / "Packages").write_text(f"{fields.rstrip()}\n{own}")
-        yield [f"deb [trusted=yes] copy:{folder} ./"]
+def _installs(kernel: Path) -> tuple[str, ...]:
+    """Return what has mmdebstrap install the package of a *kernel*.
+
+    That is in the end, as its user does: the package depends on nothing, so before that there may
+    be nothing yet which makes its initramfs.
+    """
+    return (
+        f'--customize-hook=cp {shlex.quote(str(kernel))} "$1/kernel.deb"',
+        '--customize-hook=chroot "$1" apt-get install --yes /kernel.deb',
+        '--customize-hook=rm "$1/kernel.deb"',
+    )
