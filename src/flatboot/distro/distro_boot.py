@@ -21,9 +21,10 @@ from flatboot.guest.machine import Machine
 
 #: While the guest waits, for its disk above all, its clock goes on as that of the host does.
 _COUNTING = "-accel tcg -icount shift=0,sleep=on"
-#: The console and QEMU's own on the terminal. Ctrl-C goes to the guest.
+#: The console and QEMU's own on the terminal. Ctrl-C goes to the guest. One thread runs all CPUs,
+#: since with one each the guest may die of `stale_code`.
 _TERMINAL = (
-    "-accel tcg,thread=multi -chardev stdio,id=terminal,mux=on,signal=off"
+    "-accel tcg,thread=single -chardev stdio,id=terminal,mux=on,signal=off"
     " -serial chardev:terminal -mon chardev=terminal"
 )
 _QEMU = "qemu-system-x86_64 -display none -no-reboot -nic none"

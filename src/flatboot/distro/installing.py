@@ -29,7 +29,7 @@ type=linux
 """
 _SECTOR = 512
 _LIMIT_S = 900
-_QEMU = "qemu-system-x86_64 -accel tcg,thread=multi -smp 2 -m 1G -display none -no-reboot -nic none"
+_QEMU = "qemu-system-x86_64 -accel tcg -m 1G -display none -no-reboot -nic none"
 _CMDLINE = f"root=LABEL=root rw console=ttyS0 quiet panic=-1 init=/{_FIRST}"
 _SYSTEMD_BOOT = {
     "etc/kernel/cmdline": "root=LABEL=root {cmdline}\n",

@@ -1,0 +1,151 @@
+"""What the user of a distribution does with a machine that has our kernel."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from distro_guest import LOGIN_S, PROFILE, STARTS_AGAIN, Guest
+
+from flatboot.distro import disk
+from flatboot.distro.disk import System
+from flatboot.distro.installing import Disk
+from flatboot.kernel import parameters
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(4 * 3600)]
+_RANDOM = "head -c 300M /dev/urandom >/dev/shm/random && sha256sum /dev/shm/random"
+
+
+def test_all_units_run_and_nothing_is_wrong(start: Callable[..., Guest]) -> None:
+    guest = start("4G", 8)
+    guest.log_in()
+    assert guest.does("systemctl is-system-running --wait") == "running"
+    assert guest.does("systemctl list-units --failed --plain --no-legend --no-pager") == ""
+    line = parameters.profile(PROFILE).line
+    assert line in guest.does("cat /proc/cmdline")
+    guest.becomes("nproc", "8")
+    guest.assert_nothing_is_wrong()
+
+
+def test_the_kernel_is_installed_and_removed(
+    package: Path, tmp_path: Path, start: Callable[..., Guest]
+) -> None:
+    """Beside Debian's own kernel, which GRUB starts again when it is gone."""
+    folders = [tmp_path / name for name in ("disk", "packages")]
+    for folder in folders:
+        folder.mkdir()
+    shutil.copy2(package, folders[1] / "kernel.deb")
+    words = ("-drive", f"file=fat:{folders[1]},format=raw,if=virtio,readonly=on")
+    other = disk.make(folders[0], System(loader="grub"))
+    guest = start("2G", 2, *words, *STARTS_AGAIN, other=other)
+    guest.log_in()
+    debians = guest.does("uname -r")
+    # An initramfs that is made in the guest has nothing that measures.
+    guest.does(r"sed -i 's/ rdinit=[^ ]*//; s/ init=[^ \"]*//' /etc/default/grub")
+    guest.does("mount -o ro /dev/vdb1 /mnt")
+    for _ in range(2):
+        guest.does("dpkg --install /mnt/kernel.deb", LOGIN_S)
+    guest.sends("reboot")
+    guest.log_in()
+    ours = guest.does("uname -r")
+    assert ours.endswith("-flatboot")
+    assert guest.does("systemctl is-system-running --wait") == "running"
+    guest.assert_nothing_is_wrong()
+    guest.does(f"dpkg --purge linux-image-{ours}", LOGIN_S)
+    assert guest.says(f"ls -d /boot/*{ours} /lib/modules/{ours}")[0] != 0
+    guest.sends("reboot")
+    guest.log_in()
+    assert guest.does("uname -r") == debians
+
+
+def test_systemctl_kexec_boots_it_again(start: Callable[..., Guest]) -> None:
+    guest = start("4G", 4)
+    guest.log_in()
+    guest.does("touch /run/before")
+    kernel = "/boot/vmlinuz-$(uname -r) --initrd=/boot/initrd.img-$(uname -r)"
+    guest.does(f"kexec --load {kernel} --reuse-cmdline")
+    guest.sends("systemctl kexec")
+    guest.log_in()
+    guest.does("test ! -e /run/before")
+    assert guest.does("systemctl is-system-running --wait") == "running"
+    guest.becomes("nproc", "4")
+    guest.assert_nothing_is_wrong()
+
+
+def test_it_hibernates(tmp_path: Path, start: Callable[..., Guest]) -> None:
+    """With memory still deferred, through firmware, loader and another kernel."""
+    swap = tmp_path / "swap"
+    with swap.open("wb") as file:
+        file.truncate(2 << 30)
+    guest = start("4G", 2, "-drive", f"file={swap},format=raw,if=virtio", *STARTS_AGAIN)
+    guest.log_in()
+    guest.does("mkswap /dev/vdb && swapon /dev/vdb")
+    guest.boots_with("resume=/dev/vdb")
+    # As hibernation does, but then the guest starts again by itself.
+    guest.does("mkdir -p /etc/systemd/sleep.conf.d")
+    guest.does("printf '[Sleep]\\nHibernateMode=reboot\\n' >/etc/systemd/sleep.conf.d/again.conf")
+    kept = guest.does(_RANDOM)
+    there = "dmesg | grep -q 'PM: hibernation: hibernation exit'"
+    guest.does(f"systemctl hibernate && until {there}; do sleep 1; done", LOGIN_S)
+    assert guest.does("sha256sum /dev/shm/random") == kept
+    assert guest.does("systemctl is-system-running") == "running"
+    guest.does("python3 -c 'bytearray(3 << 30)'")
+    guest.assert_nothing_is_wrong()
+
+
+def test_cpus_go_and_come(start: Callable[..., Guest]) -> None:
+    # None can be added: without a hypervisor that it knows, x86-64 takes no CPU from firmware this
+    # old that was not there at boot.
+    guest = start("2G", 4)
+    guest.log_in()
+    guest.becomes("nproc", "4")
+    online = "/sys/devices/system/cpu/cpu3/online"
+    guest.does(f"for turn in 1 2 3 4 5; do echo 0 >{online} && echo 1 >{online}; done")
+    guest.does(f"echo 0 >{online}")
+    assert guest.does("nproc") == "3"
+    guest.does(f"echo 1 >{online}")
+    guest.does("taskset --cpu-list 3 true")
+    guest.assert_nothing_is_wrong()
+
+
+def test_a_snapshot_of_a_guest_that_has_not_used_its_memory(start: Callable[..., Guest]) -> None:
+    guest = start("8G", 4)
+    guest.log_in()
+    guest.does("touch /run/before")
+    assert guest.qemu("savevm early") == ""
+    guest.does("rm /run/before; python3 -c 'bytearray(4 << 30)'")
+    assert guest.qemu("loadvm early") == ""
+    guest.does("test -e /run/before && python3 -c 'bytearray(6 << 30)'")
+    guest.assert_nothing_is_wrong()
+
+
+def test_it_moves_to_another_machine(tmp_path: Path, start: Callable[..., Guest]) -> None:
+    """By a file, with its disk, while most of its memory is deferred."""
+    file = tmp_path / "state"
+    guest = start("8G", 4)
+    guest.log_in()
+    kept = guest.does(_RANDOM)
+    assert "complete" not in guest.qemu("info migrate")
+    guest.qemu(f'migrate -b "exec:cat >{file}"', LOGIN_S)
+    assert "Migration status: completed" in guest.qemu("info migrate")
+    guest.sends_qemu("quit")
+    guest.ended()
+    moved = start("8G", 4, "-incoming", f"exec:cat {file}")
+    moved.sends("")
+    moved.expect(b"root@debian:~# ", LOGIN_S)
+    assert moved.does("sha256sum /dev/shm/random") == kept
+    moved.does("python3 -c 'bytearray(6 << 30)'")
+    moved.becomes("nproc", "4")
+    moved.assert_nothing_is_wrong()
+
+
+def test_nothing_of_it_is_left_on_the_disk(made: Disk, start: Callable[..., Guest]) -> None:
+    before = made.image.stat().st_mtime_ns
+    guest = start("2G", 1)
+    guest.log_in()
+    guest.does("touch /there && sync")
+    guest.sends("poweroff")
+    assert guest.ended(LOGIN_S) == 0
+    assert made.image.stat().st_mtime_ns == before
