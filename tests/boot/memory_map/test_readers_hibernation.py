@@ -1,4 +1,4 @@
-"""Hibernation has every struct page initialised before it makes its image; resuming needs none.
+"""Hibernation has every struct page initialised before it makes its image, or reads it.
 
 The tests are named after the rows of docs/struct-page-readers.md.
 """
@@ -11,6 +11,7 @@ import pytest
 from guests import DEFERRED, Guests, assert_no_splat, meminfo
 from readers import PENDING, answer, lazy
 
+from flatboot.guest import borrowed
 from flatboot.guest.boot import GuestFailed
 
 ZRAM = "/dev/zram0"
@@ -45,12 +46,17 @@ def test_hibernation(guests: Guests, mode: str) -> None:
 
 
 def test_resuming_by_a_lazily_booted_kernel(guests: Guests, tmp_path: Path) -> None:
-    """The second guest boots as the first, and gives way to the image while its map is pending."""
+    """The second guest boots as the first, and completes its map before it gives way to the image.
+
+    The first holds so much that pages of its image lie where the second has no struct pages yet.
+    """
     disk = tmp_path / "disk"
     with disk.open("wb") as file:
         file.truncate(1 << 30)
     drive = ("-drive", f"file={disk},if=virtio,format=raw,cache=unsafe")
+    busybox = tuple(borrowed.files("busybox").items())
     hibernated = lazy(
+        "busybox dd if=/dev/zero of=/held bs=1M count=300",
         f"swap {DISK}",
         "poke write kind /sys/power/disk reboot",
         "poke write hibernate /sys/power/state disk",
@@ -59,6 +65,7 @@ def test_resuming_by_a_lazily_booted_kernel(guests: Guests, tmp_path: Path) -> N
         "fill 4k 2",
         memory="1G",
         arguments=drive,
+        files=busybox,
     )
     with pytest.raises(GuestFailed) as restarted:
         guests(hibernated)
@@ -71,6 +78,7 @@ def test_resuming_by_a_lazily_booted_kernel(guests: Guests, tmp_path: Path) -> N
             f"poke write resume /sys/power/resume {DISK_NUMBER}",
             memory="1G",
             arguments=drive,
+            files=busybox,
         )
     )
     assert answer(record, "raw.before") == "poison"

@@ -1060,11 +1060,15 @@ static const struct attribute_group deferred_init_attr_group = {
 };
 
 #ifdef CONFIG_HIBERNATION
-/* The image is made from struct pages: all of them must be there. */
+/*
+ * The image is made from struct pages: all of them must be there. The kernel
+ * that resumes it takes what it has no struct pages of for a hole, and gives up
+ * on an image with pages there.
+ */
 static int deferred_init_pm_notify(struct notifier_block *nb, unsigned long action,
 				   void *data)
 {
-	if (action == PM_HIBERNATION_PREPARE)
+	if (action == PM_HIBERNATION_PREPARE || action == PM_RESTORE_PREPARE)
 		return notifier_from_errno(deferred_init_complete());
 	return NOTIFY_OK;
 }
