@@ -75,7 +75,7 @@ def main() -> None:
     for name, (before, command) in ROWS.items():
         if before:
             run(before)
-        times = []
+        times: list[int] = []
         while len(times) < TURNS or sum(times) < LONG_NS:
             began = time.perf_counter_ns()
             run(command)
