@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
+import time
 from pathlib import Path
 
 from terminal_session import TIMEOUT_S, Session
@@ -42,6 +44,19 @@ class Guest(Session):
         self.type(b"root\n")
         self.expect(b"root@debian:~# ")
         self.does("export TERM=dumb; stty cols 1000; dmesg --console-off")
+
+    def wakes(self) -> None:
+        """Press Enter until the shell of a guest that goes on answers."""
+        answered = False
+        deadline = time.monotonic() + LOGIN_S
+        while not answered:
+            assert time.monotonic() < deadline
+            self.type(b"\n")
+            with contextlib.suppress(AssertionError):
+                self.expect(b"root@debian:~# ", 10)
+                answered = True
+        # It answers each time.
+        self.does("true")
 
     def says(self, command: str, limit_s: float = TIMEOUT_S) -> tuple[int, str]:
         """Return the exit status of *command*, and what it printed, within *limit_s* seconds."""
