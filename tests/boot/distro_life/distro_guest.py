@@ -97,7 +97,7 @@ class Guest(Session):
         self.type(f"{command}\n".encode())
 
     def sends(self, command: str) -> None:
-        """Type a *command* that ends the shell."""
+        """Type a *command*, and wait for nothing."""
         self.type(f"{command}\n".encode())
 
     def memory_bytes(self) -> int:
