@@ -58,7 +58,7 @@ def times(kernel: str) -> dict[str, int]:
 
 def table(kept: Kept) -> Table:
     """Return each row's ratio of flatboot to stock, of the last run; no boot is made."""
-    found = typed.json(_path().read_bytes(), dict[str, dict[str, int]], str(_path()))
+    found = typed.load(_path(), dict[str, dict[str, int]])
     made = Table(title=f"Debian 13, {_MEMORY[:-1]} GiB, 1 CPU, profile {_PROFILE}")
     made.add_column("what is done")
     for heading in ("stock, ms", "flatboot, ms", "ratio"):
