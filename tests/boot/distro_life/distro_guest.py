@@ -32,6 +32,14 @@ _WRONG = re.compile(r"WARNING:|\bBUG:|\bINFO:|Oops|Call Trace")
 _CTRL_A = b"\x01"
 
 
+def swap_disk(folder: Path) -> tuple[str, ...]:
+    """Return QEMU's words for a second disk of 2 GiB, made in *folder*, which is empty."""
+    disk = folder / "swap"
+    with disk.open("wb") as file:
+        file.truncate(2 << 30)
+    return ("-drive", f"file={disk},format=raw,if=virtio")
+
+
 class Guest(Session):
     """A Debian in which root is logged in."""
 
@@ -104,9 +112,9 @@ class Guest(Session):
         """Return the memory that the guest has, as ``free`` shows it."""
         return int(self.does("free --bytes").splitlines()[1].split()[1])
 
-    def swapped_bytes(self) -> int:
-        """Return what the guest has swapped out since it booted."""
-        return int(self.does("awk '/^pswpout/ { print $2 }' /proc/vmstat")) * 4096
+    def event_bytes(self, event: str) -> int:
+        """Return the pages that *event* of /proc/vmstat has counted since the guest booted."""
+        return int(self.does(f"awk '/^{event} / {{ print $2 }}' /proc/vmstat")) * 4096
 
     def host_bytes(self) -> int:
         """Return the memory that QEMU has of the host."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from distro_guest import LOGIN_S, PROFILE, STARTS_AGAIN, Guest
+from distro_guest import LOGIN_S, PROFILE, STARTS_AGAIN, Guest, swap_disk
 
 from flatboot.distro import disk
 from flatboot.distro.disk import System
@@ -76,10 +76,7 @@ def test_systemctl_kexec_boots_it_again(start: Callable[..., Guest]) -> None:
 
 def test_it_hibernates(tmp_path: Path, start: Callable[..., Guest]) -> None:
     """With memory still deferred, through firmware, loader and another kernel."""
-    swap = tmp_path / "swap"
-    with swap.open("wb") as file:
-        file.truncate(2 << 30)
-    guest = start("4G", 2, "-drive", f"file={swap},format=raw,if=virtio", *STARTS_AGAIN)
+    guest = start("4G", 2, *swap_disk(tmp_path), *STARTS_AGAIN)
     guest.log_in()
     guest.does("mkswap /dev/vdb && swapon /dev/vdb")
     guest.boots_with("resume=/dev/vdb")
