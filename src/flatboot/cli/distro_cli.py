@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 import shlex
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from flatboot.common import disk as full_disks
-from flatboot.common import host, paths, progress, screen, units
+from flatboot.common import host, progress, screen, units
 from flatboot.common.errors import FlatbootError, UsageError, check_known
 from flatboot.distro import disk, distro_boot, distro_kernel
 from flatboot.distro.disk import System
@@ -219,8 +218,5 @@ def _shell(kernel: DistroKernel, wanted: Hardware, system: System) -> int:
         return distro_boot.shell(made, wanted)
 
 
-@contextlib.contextmanager
-def _disk(kernel: DistroKernel, system: System) -> Iterator[Disk]:
-    wanted = dataclasses.replace(system, kernel=kernel.package(), profile=kernel.profile)
-    with tempfile.TemporaryDirectory(prefix="flatboot-distro-", dir=paths.cache()) as folder:
-        yield disk.make(Path(folder), wanted)
+def _disk(kernel: DistroKernel, system: System) -> AbstractContextManager[Disk]:
+    return disk.temporary(replace(system, kernel=kernel.package(), profile=kernel.profile))

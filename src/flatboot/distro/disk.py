@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import re
 import shutil
 import sys
+import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -97,6 +100,13 @@ def make(folder: Path, system: System) -> Disk:
     made = installing.disk(folder, root, _CMDLINE, system.profile, loader, starts)
     shutil.rmtree(root)
     return made
+
+
+@contextlib.contextmanager
+def temporary(system: System) -> Iterator[Disk]:
+    """Make the disk of a guest in the cache, and remove it in the end; as `make`."""
+    with tempfile.TemporaryDirectory(prefix="flatboot-distro-", dir=paths.cache()) as folder:
+        yield make(Path(folder), system)
 
 
 def _fill(root: Path, mark: Path) -> None:
