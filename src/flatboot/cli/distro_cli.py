@@ -96,8 +96,11 @@ def distro(
             f"with --firmware {firmware} nothing starts {loader}: give --loader"
             f" {' or '.join(loaders)}"
         )
-    FIRMWARE[firmware].check()
-    disk.check_host()
+    if disk_device not in FIRMWARE[firmware].disks:
+        raise UsageError(
+            f"with --firmware {firmware} there is no disk {disk_device}: give --disk"
+            f" {' or '.join(FIRMWARE[firmware].disks)}"
+        )
     if shell and not sys.stdin.isatty():
         raise UsageError("--shell needs a terminal: run it on one")
     machines = [
@@ -118,6 +121,8 @@ def distro(
     system = System(
         loader=loader, firmware=firmware, initramfs=initramfs, packages=more, program=run
     )
+    FIRMWARE[firmware].check()
+    disk.check_host()
     plan = _plan(wanted, machines)
     _announce([kernel for kernel, _ in plan])
     if shell:
@@ -140,7 +145,9 @@ def _number(text: str) -> int:
     try:
         return int(text)
     except ValueError as error:
-        raise UsageError(f"{text!r} is no number of CPUs: give such as --cpus 4,64") from error
+        raise UsageError(
+            f"{text!r} is not a number of CPUs: write numbers, as in --cpus 4,64"
+        ) from error
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -186,8 +193,8 @@ def _announce(kernels: Sequence[DistroKernel]) -> None:
     """Say what takes long before anything boots."""
     if count := sum(kernel.to_build for kernel in kernels):
         print(
-            f"flatboot: {units.many(count, 'kernel')} of Debian's config to build first, an hour"
-            " or more each on two cores",
+            f"flatboot: {units.many(count, 'kernel')} of Debian's config to build first, most of an"
+            " hour each on two cores",
             flush=True,
         )
 

@@ -80,7 +80,7 @@ def check_host() -> None:
 
 
 def make(folder: Path, system: System) -> Disk:
-    """Make the disk of a guest in *folder*, new or empty, which needs 2 GB.
+    """Make the disk of a guest in *folder*, which is empty and needs 2 GB.
 
     Raises:
         FlatbootError: there is no user space, a tool fails, or as `check_host`.
@@ -105,7 +105,10 @@ def make(folder: Path, system: System) -> Disk:
 @contextlib.contextmanager
 def temporary(system: System) -> Iterator[Disk]:
     """Make the disk of a guest in the cache, and remove it in the end; as `make`."""
-    with tempfile.TemporaryDirectory(prefix="flatboot-distro-", dir=paths.cache()) as folder:
+    with (
+        processes.hang_up_terminates(),
+        tempfile.TemporaryDirectory(prefix="flatboot-distro-", dir=paths.cache()) as folder,
+    ):
         yield make(Path(folder), system)
 
 

@@ -35,7 +35,11 @@ _BIOS_WORDS = b"EDK II\0edk2\x0001/01/2026\0\0"
 _PARTS = {"time", "blame", "critical-chain", "free", "lscpu", "failed", "log", "live", "end"}
 _PART = re.compile(r"^==== (\S+)\n", re.MULTILINE)
 #: The device of a disk, by how the guest reaches it.
-DISK_DEVICES = {"virtio": "virtio-blk-pci,drive=disk", "nvme": "nvme,drive=disk,serial=disk"}
+DISK_DEVICES = {
+    "virtio": "virtio-blk-pci,drive=disk",
+    "nvme": "nvme,drive=disk,serial=disk",
+    "mmio": "virtio-blk-device,drive=disk",
+}
 
 
 @dataclass(frozen=True)
@@ -99,7 +103,9 @@ def boot(disk: Disk, hardware: Hardware, kernel: str, limit_s: float) -> Told:
         folder = Path(scratch)
         console, told = folder / "console", folder / "told"
         command = [*_command(folder, disk, hardware), *_COUNTING.split()]
-        command += ["-serial", f"file:{console}", "-serial", f"file:{told}", *hardware.words]
+        command += ["-serial", f"file:{console}", "-chardev", f"file,id=told,path={told}"]
+        # A microvm has no second port by itself.
+        command += ["-device", "isa-serial,chardev=told,index=1", *hardware.words]
         with progress.step(f"booting Debian, {kernel}: {title}"):
             guest_console.run(command, f"the guest of {title}", console, limit_s)
         try:
@@ -148,8 +154,7 @@ def _command(folder: Path, disk: Disk, hardware: Hardware) -> list[str]:
     command += ["-object", f"memory-backend-ram,id=m,size={memory},reserve=off"]
     command += ["-m", f"{memory >> 20}M"]
     command += ["-drive", f"file={disk.image},format=raw,if=none,id=disk,snapshot=on"]
-    command += ["-device", DISK_DEVICES[hardware.disk]]
-    return command
+    return [*command, "-device", DISK_DEVICES[hardware.disk], *disk.words]
 
 
 def read(text: str) -> Told:
@@ -160,7 +165,8 @@ def read(text: str) -> Told:
     """
     found = _PART.split(text.replace("\r", ""))[1:]
     parts = dict(zip(found[::2], found[1::2], strict=True))
-    counters = {name: int(at) for name, at in re.findall(r"COUNTER_(\w+)=(\d+)", text)}
+    clock = re.findall(r"COUNTER_(\w+)=(\d+)", parts.get("counters", ""))
+    counters = {name: int(at) for name, at in clock}
     memory = re.search(r"^Mem: +(\d+)", parts.get("free", ""), re.MULTILINE)
     cpus = re.search(r"^CPU\(s\): +(\d+)", parts.get("lscpu", ""), re.MULTILINE)
     live = parts.get("live", "")
@@ -175,5 +181,5 @@ def read(text: str) -> Told:
         tuple(line.split()[0] for line in parts["failed"].splitlines() if line.strip()),
         parts["log"],
         live,
-        parts.get("run", ""),
+        re.sub(r"^ ", "", parts.get("run", ""), flags=re.MULTILINE),
     )

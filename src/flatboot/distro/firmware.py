@@ -1,4 +1,4 @@
-"""What starts a guest: firmware of UEFI, also one that takes only what is signed, and a BIOS."""
+"""What starts a guest: UEFI, also one that takes only what is signed, a BIOS, QEMU itself."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ class Firmware:
         package: Debian's package with that file.
         qemu_machine: QEMU's -M to go with it.
         loaders: the boot loaders that it starts.
+        disks: how it has disks, of `distro_boot.DISK_DEVICES`.
+        cmdline: what its machine's kernel has to be told.
         variables: a file with the variables that it keeps, none of them set; None for firmware
             that forgets them.
     """
@@ -25,6 +27,8 @@ class Firmware:
     package: str
     qemu_machine: str
     loaders: tuple[str, ...]
+    disks: tuple[str, ...] = ("virtio", "nvme")
+    cmdline: str = ""
     variables: Path | None = None
 
     def check(self) -> None:
@@ -66,7 +70,17 @@ FIRMWARE = {
         "ovmf",
         "q35,smm=on",
         ("uki",),
-        Path("/usr/share/OVMF/OVMF_VARS_4M.fd"),
+        variables=Path("/usr/share/OVMF/OVMF_VARS_4M.fd"),
     ),
     "bios": Firmware(Path("/usr/share/seabios/bios-256k.bin"), "seabios", "pc", ("grub",)),
+    # Not SeaBIOS, which would write over the end of the initramfs. A microvm has nothing to measure
+    # the processor's clock with; an emulated one has 1 GHz.
+    "microvm": Firmware(
+        Path("/usr/share/qemu/qboot.rom"),
+        "qemu-system-data",
+        "microvm,acpi=on,rtc=on",
+        ("none",),
+        ("mmio",),
+        "tsc_early_khz=1000000",
+    ),
 }

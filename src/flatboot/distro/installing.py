@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,6 @@ _FILES = Path(__file__).parent / "files"
 #: Where the programs that are ours lie in the root file system.
 PROGRAMS = "usr/local/sbin"
 _FIRST = f"{PROGRAMS}/first"
-_MAINTAINER = "flatboot <root@localhost>"
 #: What the root file system has besides its files, and the disk besides the root file system.
 _ROOM_MIB, _BESIDES_MIB = 500, 260
 #: EFI's partition, the one for what of GRUB a BIOS starts, and the root file system's.
@@ -43,7 +42,7 @@ class Loader:
 
     Attributes:
         what: what is to be known of it.
-        script: the file that installs it.
+        script: the file that installs it; "" for QEMU, which loads the kernel itself.
         settings: the files that its user writes, with what in them.
         is_packaged: whether the boot parameters of a profile come by a package of ours.
     """
@@ -71,6 +70,7 @@ LOADERS = {
         {"etc/default/grub": 'GRUB_TIMEOUT=0\nGRUB_CMDLINE_LINUX="{cmdline}"\n'},
         is_packaged=True,
     ),
+    "none": Loader("of microvm, where QEMU loads the kernel", "", {}),
 }
 #: With this, what UEFI starts is signed with the user's own key.
 _SIGNED = {
@@ -83,10 +83,17 @@ _SIGNED = {
 
 @dataclass(frozen=True)
 class Disk:
-    """A guest's disk, and the variables of its firmware if that keeps some."""
+    """A guest's disk.
+
+    Attributes:
+        image: the disk.
+        variables: those of its firmware; None if that keeps none.
+        words: what has QEMU load the kernel; nothing if a loader does.
+    """
 
     image: Path
     variables: Path | None
+    words: tuple[str, ...] = ()
 
 
 def disk(
@@ -105,8 +112,9 @@ def disk(
     Raises:
         FlatbootError: a tool is missing or fails, or the loader could not be installed.
     """
+    cmdline = f"{cmdline} {firmware.cmdline}".strip()
     if profile and loader.is_packaged:
-        parameters.deb(profile, _MAINTAINER, root)
+        parameters.deb(profile, parameters.NOBODY, root)
     elif profile:
         cmdline = f"{cmdline} {parameters.profile(profile).line}"
     signed = _SIGNED if firmware.variables else {}
@@ -114,7 +122,8 @@ def disk(
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text.format(cmdline=cmdline))
     add_program(root, "first", _FILES / "first.sh")
-    add_program(root, "install-loader", _FILES / loader.script)
+    if loader.script:
+        add_program(root, "install-loader", _FILES / loader.script)
     image = folder / "disk.img"
     used = processes.run(["du", "--summarize", "--block-size=MiB", root], what="du")
     root_mib = int(used.partition("M")[0]) * 11 // 10 + _ROOM_MIB
@@ -125,6 +134,10 @@ def disk(
     start = json.loads(table)["partitiontable"]["partitions"][-1]["start"]
     options = ["-q", "-t", "ext4", "-L", "root", "-E", f"offset={start * _SECTOR}"]
     processes.run(["mke2fs", *options, "-d", root, image, f"{root_mib}M"], what="mke2fs")
+    if not loader.script:
+        kernel, initrd = (Path(shutil.copy2(file, folder)) for file in _kernel(root))
+        whole = f"root=LABEL=root {cmdline}"
+        return Disk(image, None, _loads(kernel, initrd, whole))
     _install(folder, root, image)
     if firmware.variables is None:
         return Disk(image, None)
@@ -140,15 +153,24 @@ def add_program(root: Path, name: str, program: Path) -> None:
 
 def _install(folder: Path, root: Path, image: Path) -> None:
     """Have the guest install its loader on the disk *image*."""
-    words = ["-append", _CMDLINE]
-    words += ["-kernel", str(next((root / "boot").glob("vmlinuz-*")))]
-    words += ["-initrd", str(next((root / "boot").glob("initrd.img-*")))]
+    words = _loads(*_kernel(root), _CMDLINE)
     console = folder / "console"
     what = "the guest that installs its boot loader"
     with progress.step("the guest installs its boot loader"):
         _run(words, image, what, console)
     if "The boot loader is installed" not in console.read_text(errors="replace"):
         raise guest_console.failed(f"{what} failed", console)
+
+
+def _kernel(root: Path) -> tuple[Path, Path]:
+    """Return the kernel below *root*, and its initramfs."""
+    boot = root / "boot"
+    return next(boot.glob("vmlinuz-*")), next(boot.glob("initrd.img-*"))
+
+
+def _loads(kernel: Path, initrd: Path, cmdline: str) -> tuple[str, ...]:
+    """Return QEMU's words to load *kernel* itself."""
+    return ("-kernel", str(kernel), "-initrd", str(initrd), "-append", cmdline)
 
 
 def _enrolled(folder: Path, image: Path, firmware: Firmware, unset: Path) -> Path:
@@ -165,7 +187,7 @@ def _enrolled(folder: Path, image: Path, firmware: Firmware, unset: Path) -> Pat
     return variables
 
 
-def _run(words: list[str], image: Path, what: str, console: Path) -> None:
+def _run(words: Sequence[str], image: Path, what: str, console: Path) -> None:
     command = [*_QEMU.split(), "-cpu", "max", *words, "-serial", f"file:{console}"]
     command += ["-drive", f"file={image},format=raw,if=virtio,cache=unsafe"]
     guest_console.run(command, what, console, _LIMIT_S)

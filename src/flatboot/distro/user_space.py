@@ -48,7 +48,8 @@ def archive(kernel: Path | None, initramfs: str, more: tuple[str, ...] = ()) -> 
         packages.append(_DEBIANS)
     parts = (SUITE, *packages, *hooks, fetch.sha256(kernel) if kernel else "")
     digest = hashlib.sha256(" ".join(parts).encode()).hexdigest()
-    title = "-".join((SUITE, name, initramfs, *more))
+    chosen = hashlib.sha256(" ".join(more).encode()).hexdigest()[:8]
+    title = "-".join((SUITE, name, initramfs, chosen))
     final = paths.cache() / "distro" / f"{title}_{digest[:16]}.tar"
     with locks.exclusive(final.parent / f".{SUITE}.lock", f"Debian's {SUITE}"):
         if not final.is_file():
@@ -56,10 +57,11 @@ def archive(kernel: Path | None, initramfs: str, more: tuple[str, ...] = ()) -> 
             what = f"making {SUITE} of {mirror} with {name}"
             include = f"--include={','.join(packages)}"
             options = ("--variant=minbase", "--format=tar", include, *hooks)
-            for outdated in final.parent.glob(f"{title}_*.tar"):
-                outdated.unlink()
+            outdated = list(final.parent.glob(f"{title}_*.tar"))
             with atomic.new_file(final) as new, progress.step(what):
                 processes.run(["mmdebstrap", *options, SUITE, new, mirror], what=what)
+            for archive in outdated:
+                archive.unlink()
     return final
 
 

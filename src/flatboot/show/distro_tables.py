@@ -43,9 +43,10 @@ def tables(boots: Sequence[Boot]) -> Iterator[Table]:
 def _way(boots: Sequence[Boot]) -> Table:
     table = Table(title="Debian 13, from the reset to the login", title_justify="left")
     table.caption = (
-        "in seconds of the guest: an instruction is a nanosecond, waits are as long as here;"
-        " firmware: with what follows up to the kernel's clock where the loader keeps no times, as"
-        " GRUB; user space: until systemd is done; ratio: of the login, to that kernel's first row"
+        "in seconds of the guest: an instruction is a nanosecond, waits take as long as on this"
+        " machine; firmware: where the loader keeps no times (GRUB), all that comes before the"
+        " kernel's clock; user space: until systemd is done; ratio: of the login, to that kernel's"
+        " first row"
     )
     table.caption_justify = "left"
     table.add_column("kernel")

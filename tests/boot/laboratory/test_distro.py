@@ -61,6 +61,7 @@ def test_the_log_and_what_systemd_says_tell_all_but_the_kernel_that_unpacks_itse
 def assert_whole(told: Told) -> None:
     assert told.counters["LOGIN"] > told.counters["DISK"]
     assert told.failed == ()
+    assert "unpacking failed" not in told.log
     assert told.cpus == 1
     assert 1.9 * 2**30 < told.memory_bytes < 2 * 2**30
 
@@ -85,6 +86,19 @@ def test_grub_starts_it_with_the_parameters_of_a_package(
     assert ("efi: EFI v" in told.log) == (firmware == "uefi")
     assert told.parts().keys() == {"before", "kernel", "initrd", "userspace"}
     assert_near(told, told.parts())
+
+
+def test_a_microvm_boots_without_a_loader(tmp_path: Path) -> None:
+    made = disk.make(tmp_path, System(profile="vm", loader="none", firmware="microvm"))
+    hardware = Hardware(machine("x86_64", "2G"), "microvm", "mmio")
+    told = distro_boot.boot(made, hardware, "debian", LIMIT_S)
+    assert_whole(told)
+    assert parameters.profile("vm").line in told.log
+    parts, near = told.parts(), NEAR * told.counters["FINISH"]
+    assert parts.keys() == {"before", "kernel", "initrd", "userspace"}
+    # What systemd does until it looks at its clock is no small part of a boot without firmware.
+    assert abs(parts["before"] + parts["kernel"] - told.counters["INITRAMFS"]) <= near
+    assert abs(sum(parts.values()) - told.counters["FINISH"]) <= near
 
 
 def test_dracut_makes_its_initramfs(tmp_path: Path) -> None:

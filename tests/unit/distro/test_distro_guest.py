@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -64,8 +66,10 @@ def test_what_a_guest_tells() -> None:
 
 
 def test_what_a_program_in_the_guest_printed() -> None:
-    told = distro_boot.read(TOLD.replace("==== failed", "==== run\nfio: 3\r\n==== failed"))
-    assert told.ran == "fio: 3\n"
+    told = distro_boot.read(
+        TOLD.replace("==== failed", "==== run\n fio: 3\r\n ==== COUNTER_A=1\n==== failed")
+    )
+    assert told.ran == "fio: 3\n==== COUNTER_A=1\n"
     assert told.failed == ("broken.service",)
 
 
@@ -117,9 +121,9 @@ def test_parts_that_nobody_keeps_are_left_blank(capsys: pytest.CaptureFixture[st
 
 def test_a_disk_needs_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(user_space, "archive", Mock(side_effect=AssertionError))
     with pytest.raises(FlatbootError, match="root"):
-        disk.make(tmp_path / "disk", System())
-    assert not (tmp_path / "disk").exists()
+        disk.make(tmp_path, System())
 
 
 def test_firmware_starts_loaders_that_there_are() -> None:
@@ -145,8 +149,8 @@ def qemu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program = tmp_path / "bin/qemu-system-x86_64"
     program.parent.mkdir()
     program.write_text(
-        '#!/bin/sh\necho "$*" > "$0.words"\nfor word; do case "$word" in file:*/told)'
-        ' to=${word#file:};; file:*/console) echo "it hangs" > ${word#file:};; esac; done\n'
+        '#!/bin/sh\necho "$*" > "$0.words"\nfor word; do case "$word" in *path=*/told)'
+        ' to=${word##*path=};; file:*/console) echo "it hangs" > ${word#file:};; esac; done\n'
         'cat "$0.told" > "${to-/dev/stdout}"\n'
     )
     program.chmod(0o755)
@@ -280,6 +284,17 @@ def test_a_unified_image_is_signed_for_firmware_that_asks_for_it(
         assert "SecureBootPrivateKey=" in debugfs("cat /etc/kernel/uki.conf")
         assert f"unit=1,file={made.variables},snapshot=off" in words
     assert ("-kernel" in words) == (firmware == "uefi")
+
+
+def test_qemu_itself_loads_the_kernel_of_a_microvm(qemu: Path, tmp_path: Path, root: Path) -> None:
+    none, microvm = LOADERS["none"], FIRMWARE["microvm"]
+    made = installing.disk(tmp_path, root, "console=ttyS0", "vm", none, microvm)
+    assert not qemu.with_name("qemu-system-x86_64.words").exists()
+    shutil.rmtree(root)
+    words = dict(zip(made.words[::2], made.words[1::2], strict=True))
+    assert all(Path(words[name]).is_file() for name in ("-kernel", "-initrd"))
+    line = parameters.profile("vm").line
+    assert words["-append"] == f"root=LABEL=root console=ttyS0 tsc_early_khz=1000000 {line}"
 
 
 def test_a_guest_that_cannot_install_its_loader(qemu: Path, tmp_path: Path, root: Path) -> None:

@@ -24,7 +24,9 @@ live=$(python3 -c 'from flatboot.cli import cli; cli.main()' analyze --live --js
 	lscpu
 	if [ -x /usr/local/sbin/run ]; then
 		echo "==== run"
-		/usr/local/sbin/run </dev/null || echo "run: exit status $?"
+		/usr/local/sbin/run </dev/null >/run/ran 2>&1 || echo "run: exit status $?" >>/run/ran
+		# No line of it is taken for one of these.
+		sed 's/^/ /' /run/ran
 	fi
 	echo "==== failed"
 	systemctl list-units --failed --plain --no-legend
