@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cpu_bring_up import MANY_CPUS
 from rich.table import Table
 
 from flatboot.campaign.kept import Kept, Wanted
@@ -9,8 +10,6 @@ from flatboot.record.excerpts import Reads
 
 GROUPS = ("fixes", "sched-smp", "percpu", "acpi")
 CPUS = 64
-#: Many virtual CPUs neither calibrate nor take ticks, which would be most of what is measured.
-CMDLINE = "lpj=4000000 nolapic_timer"
 
 
 def wanted(table: str, groups: str | None, cmdline: str = "") -> Wanted:
@@ -20,7 +19,7 @@ def wanted(table: str, groups: str | None, cmdline: str = "") -> Wanted:
         table,
         flavour,
         "2G",
-        f"{cmdline} {CMDLINE}".strip(),
+        f"{cmdline} {MANY_CPUS}".strip(),
         cpus=CPUS,
         counted="init",
         reads=Reads(results=("counted",)),

@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from flatboot.common import paths, screen
-from flatboot.common.errors import FlatbootError, UsageError
+from flatboot.common.errors import UsageError
 from flatboot.kernel import parameters, series
 
 
@@ -33,12 +33,7 @@ def run(
         return
     chosen = parameters.profile(profile)
     if deb is not None:
-        user = series.identity(paths.repo())
-        if not user:
-            raise FlatbootError(
-                "git has no user to be the package's maintainer: set git config user.name and"
-                " user.email"
-            )
+        user = series.identity(paths.repo()) or parameters.NOBODY
         print(parameters.deb(profile, user, deb))
     elif why:
         screen.console().print(_parameters(chosen))

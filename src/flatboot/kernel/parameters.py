@@ -45,6 +45,10 @@ fi
 _SETTINGS = "etc/default/grub.d/flatboot.cfg"
 
 
+#: The maintainer of a package that somebody makes for himself.
+NOBODY = f"{PACKAGE} <root@localhost>"
+
+
 @dataclass(frozen=True)
 class Parameter:
     """One boot parameter.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,13 +14,18 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from flatboot.common import atomic, units
+from flatboot.record import phases
 from flatboot.record.record import Record
 from flatboot.show import tables
 
 _COLOURS = ("#c2410c", "#1d4ed8", "#047857", "#7e22ce")
 _MARKERS = ("o", "s", "D", "^")
-# Inches: the height of a plot, and of a line of the legend beneath it.
-_HEIGHT, _LEGEND_ROW = 5, 0.25
+# Inches: the height of a plot, of a line of the legend beneath it, and of a bar with its room.
+_HEIGHT, _LEGEND_ROW, _BAR_HEIGHT = 5, 0.25, 0.6
+#: Of the legend beneath bars.
+_LEGEND_COLUMNS = 3
+#: The colour of phases that have none of their own.
+_OTHERS = "#a3a3a3"
 
 
 @dataclass(frozen=True)
@@ -127,6 +133,55 @@ def panels(shown: Sequence[Panel], path: Path, *, size: str, written: Callable[[
         grid[-1].set_xlabel(size)
         names = grid[0].get_legend_handles_labels()
         figure.legend(*names, loc="outside lower left", frameon=False)
+
+
+def boots(shown: Mapping[str, Record], path: Path, *, title: str, largest: int) -> None:
+    """Draw where each boot went as a bar, one above the other, on one scale.
+
+    Args:
+        shown: boots with phases, by what they are called, the topmost first.
+        path: the file, whose suffix says the format.
+        title: what they are boots of.
+        largest: so many of all phases, the longest ones, have a colour; the others share one.
+    """
+    lengths = {name: phases.by_name(record.phases) for name, record in shown.items()}
+    longest = Counter[str]()
+    for parts in lengths.values():
+        longest.update(parts)
+    coloured = [name for name, _ in longest.most_common(largest)]
+    colours = dict(zip(coloured, _COLOURS, strict=False))
+    legend_rows = -(-(largest + 1) // _LEGEND_COLUMNS)
+    with _written(path, _BAR_HEIGHT * (1 + len(shown)) + _LEGEND_ROW * legend_rows) as figure:
+        axes = figure.subplots()
+        for row, record in enumerate(shown.values()):
+            for phase in record.phases:
+                colour = colours.get(phase.name, _OTHERS)
+                label = phase.name if phase.name in colours else "the rest"
+                part = (phase.start / 1e9, phase.length / 1e9)
+                axes.broken_barh([part], (row - 0.35, 0.7), color=colour, label=label)
+            axes.annotate(
+                f"{record.to_init / 1e9:.2f} G",
+                (record.to_init / 1e9, row),
+                xytext=(6, 0),
+                textcoords="offset points",
+                va="center",
+            )
+        axes.set_yticks(range(len(shown)), list(shown))
+        axes.invert_yaxis()
+        axes.set_xlim(0, max(record.to_init for record in shown.values()) / 1e9 * 1.1)
+        axes.set_xlabel("instructions of all CPUs from reset (billions)")
+        axes.set_title(title, loc="left")
+        axes.spines[["top", "right"]].set_visible(False)
+        handles, names = axes.get_legend_handles_labels()
+        entries = dict(zip(names, handles, strict=True))
+        order = [name for name in (*coloured, "the rest") if name in entries]
+        figure.legend(
+            [entries[name] for name in order],
+            order,
+            loc="outside lower left",
+            ncols=_LEGEND_COLUMNS,
+            frameon=False,
+        )
 
 
 @contextlib.contextmanager

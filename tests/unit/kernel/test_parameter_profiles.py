@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from flatboot.cli import parameters_cli
-from flatboot.common import paths
-from flatboot.common.errors import FlatbootError, UsageError
+from flatboot.common import paths, processes
+from flatboot.common.errors import UsageError
 from flatboot.kernel import groups, kconfig, parameters
 
 
@@ -40,17 +40,22 @@ def test_what_there_is_and_why(capsys: pytest.CaptureFixture[str]) -> None:
     assert "memory-map" in capsys.readouterr().out
 
 
-def test_bad_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_requests(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="unknown profile 'laptop': choose one of vm, "):
         parameters_cli.run("laptop")
     with pytest.raises(UsageError, match="name a profile"):
         parameters_cli.run(why=True)
     with pytest.raises(UsageError, match="unknown profile"):
         parameters.deb("laptop", "A <a@example.org>", tmp_path / "out")
-    monkeypatch.setattr("flatboot.kernel.series.identity", lambda _: "")
-    with pytest.raises(FlatbootError, match="git has no user"):
-        parameters_cli.run("vm", deb=tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_package_where_git_has_no_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flatboot.kernel.series.identity", lambda _: "")
+    parameters_cli.run("vm", deb=tmp_path)
+    [made] = tmp_path.glob("*.deb")
+    control = processes.run(["dpkg-deb", "--field", made, "Maintainer"], what="dpkg-deb")
+    assert control.strip() == parameters.NOBODY
 
 
 @pytest.fixture

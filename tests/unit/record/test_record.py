@@ -6,6 +6,7 @@ import dataclasses
 import io
 import itertools
 import json
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -128,3 +129,19 @@ def test_plot_is_svg_and_the_same_every_time(tmp_path: Path) -> None:
         plot.cost_against_memory(boots_over_sizes(), tmp_path / name)
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
     assert ElementTree.parse(tmp_path / "a.svg").getroot().tag.endswith("svg")
+
+
+def test_plot_of_boots_by_phase(tmp_path: Path) -> None:
+    shown = {
+        "stock": record("stock", "1T", 9_000_000_000),
+        "flatboot": record("flatboot", "1T", 400_000_000, "deferred_init=lazy"),
+    }
+    for name in ("a.svg", "b.svg"):
+        plot.boots(shown, tmp_path / name, title="1 TiB", largest=2)
+    text = (tmp_path / "a.svg").read_text()
+    assert text == (tmp_path / "b.svg").read_text()
+    assert ElementTree.fromstring(text).tag.endswith("svg")
+    bars = re.findall(r'id="PolyCollection_\d+"', text)
+    assert len(bars) == sum(len(boot.phases) for boot in shown.values())
+    # Two colours of the longest phases, and one of all others.
+    assert len(set(re.findall("fill: (#[0-9a-f]{6})", text)) - {"#ffffff"}) == 3
