@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from flatboot.common import paths, typed
-from flatboot.common.errors import UsageError
+from flatboot.common.errors import check_known
 from flatboot.kernel import groups
 
 
@@ -68,9 +68,5 @@ def load(name: str) -> Base:
         UsageError: there is no such base.
     """
     table = _table().bases
-    if name not in table:
-        raise UsageError(
-            f"unknown base {name!r}: choose one of {', '.join(table)}, or name a kernel tree or "
-            "tarball with --tree"
-        )
+    check_known("base", name, table)
     return dataclasses.replace(table[name], name=name)

@@ -224,10 +224,7 @@ def mirror(apt_dir: Path) -> str:
         for uri in read(file.read_text()):
             if re.search(r"debian[^/]*/?$", uri) and "security" not in uri:
                 return uri
-    raise FlatbootError(
-        f"no Debian mirror in {apt_dir}/sources.list and sources.list.d: name a kernel tree or "
-        "tarball with --tree"
-    )
+    raise FlatbootError(f"no Debian mirror in {apt_dir}/sources.list and sources.list.d: add one")
 
 
 def _deb822(text: str) -> Iterator[str]:
