@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import ctypes
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -23,6 +24,7 @@ _GRACE_S = 5.0
 SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 _PR_SET_PDEATHSIG = 1
 _PR_SET_THP_DISABLE = 41
+_JOB_FAILED = re.compile(r"make(\[\d+\])?: \*\*\* \[")
 _libc = ctypes.CDLL(None)
 _T = TypeVar("_T")
 
@@ -40,7 +42,7 @@ class CommandFailed(FlatbootError):
     """
 
     def __init__(self, what: str, status: int, output: str, log: Path | None) -> None:
-        """Make the sentence from *what* was done, the status, the output's end and the log's path.
+        """Make the sentence from *what* was done, the status, the log's path and what is last.
 
         An output that tells of a full disk gives a sentence about that instead.
         """
@@ -53,8 +55,19 @@ class CommandFailed(FlatbootError):
             text = f"{what} failed ({how})"
         if log is not None:
             text += f"; the log is {log}"
-        tail = output.rstrip().splitlines()[-TAIL_LINES:]
+        tail = _last(output)
         super().__init__("\n".join([text + (":" if tail else ""), *("  " + line for line in tail)]))
+
+
+def _last(output: str) -> list[str]:
+    """Return the last lines of *output*; of what make wrote, those up to the first job that failed.
+
+    The others that ran beside it go on, and write what says nothing of it.
+    """
+    lines = output.rstrip().splitlines()
+    failed = (number for number, line in enumerate(lines, 1) if _JOB_FAILED.match(line))
+    end = next(failed, len(lines))
+    return lines[max(0, end - TAIL_LINES) : end]
 
 
 def run(

@@ -67,6 +67,15 @@ def test_failure_shows_the_end_of_the_output_and_the_log(tmp_path: Path) -> None
     assert caught.value.status == 3
 
 
+def test_of_a_build_what_failed_is_shown_and_not_what_ran_on_beside_it() -> None:
+    beside = "  LD [M]  a.ko\n" * 100
+    wrong = "sh: 1: zstd: not found\nmake[3]: *** [Makefile:80: vmlinux.bin.zst] Error 127\n"
+    output = f"{beside}{wrong}{beside}make[2]: *** [Makefile:12: all] Error 2\n"
+    said = str(processes.CommandFailed("building", 2, output, None)).splitlines()
+    assert said[-2:] == ["  " + line for line in wrong.splitlines()]
+    assert len(said) == 1 + processes.TAIL_LINES
+
+
 def test_full_disk_in_a_child_is_named() -> None:
     with pytest.raises(processes.CommandFailed, match="writing failed: the disk is full"):
         processes.run(["sh", "-c", "cat /proc/version > /dev/full"], what="writing")
