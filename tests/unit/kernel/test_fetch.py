@@ -89,7 +89,7 @@ def test_first_debian_mirror_of_one_line_sources(apt: Path) -> None:
 
 def test_no_debian_mirror(apt: Path) -> None:
     (apt / "sources.list").write_text("deb http://vendor.example/ubuntu noble main\n")
-    with pytest.raises(FlatbootError, match="no Debian mirror in .*: add one"):
+    with pytest.raises(FlatbootError, match=r"no Debian mirror in .*: add one"):
         fetch.mirror(apt)
 
 
