@@ -31,7 +31,7 @@ _QEMU = "qemu-system-x86_64 -display none -no-reboot -nic none"
 _CPU = "max,vendor=GenuineIntel,erms=off,-hypervisor,phys-bits={bits}"
 #: A model whose counter the kernel knows to be constant, as those of today are: with any other,
 #: each further CPU measures its delay loop.
-_CONSTANT = ",model=58"
+_CONSTANT = ",family=6,model=58"
 #: SMBIOS type 0 of a physical machine: on a virtual one the loader keeps no times.
 _BIOS = struct.pack("<BBHBBHBBQBBBBBB", 0, 24, 0, 1, 2, 0xE800, 3, 0, 8, 0, 8, 0, 0, 255, 255)
 _BIOS_WORDS = b"EDK II\0edk2\x0001/01/2026\0\0"
