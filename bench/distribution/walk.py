@@ -64,8 +64,8 @@ def bare(folder: Path) -> Path:
         shutil.copyfile(f"/{name}", root / name)
     shutil.copyfile(_TRUSTED, root / "etc/trusted.crt")
     (root / "etc/pip.conf").write_text("[global]\ncert = /etc/trusted.crt\n")
-    clone = ["git", "clone", "--quiet", "--bare", paths.repo(), f"{root}{_SOURCE}"]
-    processes.run(clone, what="git clone")
+    clone = ["git", "clone", "--quiet", "--bare"]
+    processes.run([*clone, paths.repo(), f"{root}{_SOURCE}"], what="git clone")
     return root
 
 
