@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
 from pathlib import Path
 
 from rich.table import Table
@@ -46,8 +45,7 @@ def times(kernel: str) -> dict[str, int]:
     tried = distro_kernel.kernel(kernel, bases.default(), _PROFILE)
     program = Path(__file__).with_name("work.py")
     system = System(tried.package(), tried.profile, packages=_PACKAGES, program=program)
-    with tempfile.TemporaryDirectory(prefix="flatboot-distro-", dir=paths.cache()) as folder:
-        made = disk.make(Path(folder), system)
+    with disk.temporary(system) as made:
         told = distro_boot.boot(made, Hardware(machine("x86_64", _MEMORY)), kernel, _LIMIT_S)
     try:
         found: dict[str, int] = json.loads(told.ran)

@@ -121,8 +121,8 @@ def disk(
     for name, text in {**loader.settings, **signed}.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text.format(cmdline=cmdline))
-    add_program(root, "first", _FILES / "first.sh")
     if loader.script:
+        add_program(root, "first", _FILES / "first.sh")
         add_program(root, "install-loader", _FILES / loader.script)
     image = folder / "disk.img"
     used = processes.run(["du", "--summarize", "--block-size=MiB", root], what="du")
@@ -136,8 +136,7 @@ def disk(
     processes.run(["mke2fs", *options, "-d", root, image, f"{root_mib}M"], what="mke2fs")
     if not loader.script:
         kernel, initrd = (Path(shutil.copy2(file, folder)) for file in _kernel(root))
-        whole = f"root=LABEL=root {cmdline}"
-        return Disk(image, None, _loads(kernel, initrd, whole))
+        return Disk(image, None, _loads(kernel, initrd, f"root=LABEL=root {cmdline}"))
     _install(folder, root, image)
     if firmware.variables is None:
         return Disk(image, None)

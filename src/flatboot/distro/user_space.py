@@ -60,8 +60,8 @@ def archive(kernel: Path | None, initramfs: str, more: tuple[str, ...] = ()) -> 
             outdated = list(final.parent.glob(f"{title}_*.tar"))
             with atomic.new_file(final) as new, progress.step(what):
                 processes.run(["mmdebstrap", *options, SUITE, new, mirror], what=what)
-            for archive in outdated:
-                archive.unlink()
+            for file in outdated:
+                file.unlink()
     return final
 
 

@@ -43,8 +43,6 @@ if command -v update-grub >/dev/null && [ -d /boot/grub ]; then
 fi
 """
 _SETTINGS = "etc/default/grub.d/flatboot.cfg"
-
-
 #: The maintainer of a package that somebody makes for himself.
 NOBODY = f"{PACKAGE} <root@localhost>"
 

@@ -144,10 +144,9 @@ def boots(shown: Mapping[str, Record], path: Path, *, title: str, largest: int) 
         title: what they are boots of.
         largest: so many of all phases, the longest ones, have a colour; the others share one.
     """
-    lengths = {name: phases.by_name(record.phases) for name, record in shown.items()}
     longest = Counter[str]()
-    for parts in lengths.values():
-        longest.update(parts)
+    for record in shown.values():
+        longest.update(phases.by_name(record.phases))
     coloured = [name for name, _ in longest.most_common(largest)]
     colours = dict(zip(coloured, _COLOURS, strict=False))
     legend_rows = -(-(largest + 1) // _LEGEND_COLUMNS)
