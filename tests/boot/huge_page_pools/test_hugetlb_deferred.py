@@ -205,6 +205,31 @@ def test_a_pool_that_is_not_built_is_made_smaller_and_larger(guests: Guests, con
     assert unbuilt(record, "none") == {}
 
 
+def test_demotion_builds_nothing_that_is_reserved(guests: Guests) -> None:
+    """What it may not have is left as it is."""
+    programs = (
+        f"poke show size {POOL_1G}demote_size",
+        f"pool held 1g map:2 run poke write all {POOL_1G}demote 2 then count:held",
+        f"pool free 1g map:1 run poke write one {POOL_1G}demote 1 then count:free",
+    )
+    ask = deferred("8G", "hugepagesz=1G hugepages=2", *programs, cpus=1, nodes=1, config="users")
+    record, stock = guests(ask), guests(on_stock(ask))
+    assert_counts_alike(record, stock, "held free")
+    assert_answers_alike(record, stock)
+    assert unbuilt(record, "held") == {"1g": 2, "1g.node0": 2}
+    assert unbuilt(record, "free") == {"1g": 1, "1g.node0": 1}
+
+
+def test_gigantic_pages_leave_room_for_the_memory_map(guests: Guests) -> None:
+    """They leave 4 GiB, and the map of all memory takes 8: boot shares it, as it does on stock."""
+    pool = f"{HVO} hugepagesz=1G hugepages=508"
+    ask = deferred("512G", pool, "pool boot 1g count:boot", cpus=1, nodes=1, config="users")
+    record, stock = guests(ask), guests(on_stock(ask))
+    assert results(record, "boot.")["1g.nr"] == 508
+    assert_counts_alike(record, stock, "boot")
+    assert unbuilt(record, "boot") == {}
+
+
 def test_what_a_pool_gives_back_is_had_by_others(guests: Guests) -> None:
     """Whoever fills memory beside the pool has looked at all blocks, and must look at these again.
 

@@ -357,8 +357,11 @@ unsigned long hugetlb_deferred_unbuilt(struct hstate *h, int nid)
 	unsigned long nr = 0;
 
 	for (range = hugetlb_ranges; range < hugetlb_ranges_end; range++) {
-		if (hugetlb_range_is(range, h, nid))
-			nr += READ_ONCE(range->nr_building) + READ_ONCE(range->nr_unbuilt);
+		if (!hugetlb_range_is(range, h, nid))
+			continue;
+		/* In this order no unit is missed, which goes from one to the other. */
+		nr += READ_ONCE(range->nr_unbuilt);
+		nr += READ_ONCE(range->nr_building);
 	}
 	return nr * hugetlb_unit_huge(h);
 }
@@ -448,9 +451,9 @@ static unsigned long hugetlb_listed(struct hstate *h, const nodemask_t *nodes)
 }
 
 /* hugetlb_deferred_ensure() while pages are unbuilt */
-void __hugetlb_deferred_ensure(struct hstate *h, const nodemask_t *nodes, unsigned long nr)
+bool __hugetlb_deferred_ensure(struct hstate *h, const nodemask_t *nodes, unsigned long nr)
 {
-	bool more = true;
+	bool more = true, dropped = false;
 	int nid;
 
 	lockdep_assert_held(&hugetlb_lock);
@@ -458,7 +461,9 @@ void __hugetlb_deferred_ensure(struct hstate *h, const nodemask_t *nodes, unsign
 		more = false;
 		for_each_node_mask(nid, *nodes)
 			more |= hugetlb_build_node(h, nid);
+		dropped |= more;
 	}
+	return dropped;
 }
 
 /* hugetlb_deferred_ensure_surplus() while pages are unbuilt */
@@ -604,6 +609,24 @@ static bool __init hugetlb_reserved_extend(struct hugetlb_reserved *reserved, st
 	return true;
 }
 
+/*
+ * Do pools of gigantic pages leave room for the memory map of all memory? With the
+ * vmemmap optimization, pages that are built at boot need hardly any, while those that
+ * are built later give theirs back only then.
+ */
+static bool __init hugetlb_deferred_room(void)
+{
+	phys_addr_t all = memblock_phys_mem_size(), pools = 0;
+	struct hstate *h;
+
+	for_each_hstate(h) {
+		if (IS_ENABLED(CONFIG_SPARSEMEM_VMEMMAP_PREINIT) && hstate_is_gigantic(h) &&
+		    hugetlb_deferred_hvo(h))
+			pools += min(h->max_huge_pages << huge_page_shift(h), all);
+	}
+	return pools + 2 * PHYS_PFN(all) * sizeof(struct page) <= all;
+}
+
 /**
  * hugetlb_deferred_reserve - take note of a gigantic page instead of building it
  * @h: its hstate
@@ -620,7 +643,7 @@ bool __init hugetlb_deferred_reserve(struct hstate *h, int nid, unsigned long pf
 
 	/* Pages of CMA areas, and those that are about to be given back */
 	if (!hugetlb_deferred || hugetlb_early_cma(h) ||
-	    pfn_range_intersects_zones(nid, pfn, pages))
+	    pfn_range_intersects_zones(nid, pfn, pages) || !hugetlb_deferred_room())
 		return false;
 
 	/* Nodes take turns, so the last one noted need not be the neighbour. */

@@ -35,7 +35,7 @@ unsigned long hugetlb_deferred_unbuilt(struct hstate *h, int nid);
 bool __hugetlb_deferred_build_one(int nid);
 struct folio *__hugetlb_deferred_none(struct hstate *h, int nid);
 void __hugetlb_deferred_build(struct hstate *h, struct folio *none);
-void __hugetlb_deferred_ensure(struct hstate *h, const nodemask_t *nodes, unsigned long nr);
+bool __hugetlb_deferred_ensure(struct hstate *h, const nodemask_t *nodes, unsigned long nr);
 void __hugetlb_deferred_ensure_surplus(struct hstate *h, unsigned long nr);
 bool __hugetlb_deferred_release(struct hstate *h, unsigned long min_count,
 				nodemask_t *nodes);
@@ -88,14 +88,14 @@ static inline bool hugetlb_deferred_again(struct hstate *h, struct folio *folio)
  *
  * Fewer if the pool has not got as many.
  *
- * Context: process context, hugetlb_lock held, which may be dropped meanwhile: what
- * the caller knows of reservations and free pages may be wrong afterwards.
+ * Context: process context, hugetlb_lock held.
+ * Return: was the lock dropped meanwhile? Then what the caller knows of reservations
+ * and free pages may be wrong.
  */
-static inline void hugetlb_deferred_ensure(struct hstate *h, const nodemask_t *nodes,
+static inline bool hugetlb_deferred_ensure(struct hstate *h, const nodemask_t *nodes,
 					   unsigned long nr)
 {
-	if (hugetlb_deferred_any())
-		__hugetlb_deferred_ensure(h, nodes, nr);
+	return hugetlb_deferred_any() && __hugetlb_deferred_ensure(h, nodes, nr);
 }
 
 /**
