@@ -5,24 +5,21 @@
  * The hash tables of the VFS grow with memory, and so does the time to zero them
  * in early boot, and, in a virtual machine, what they take from the host, although
  * most of their buckets are not used for long. With deferred_init=lazy or
- * background, tables whose users call deferred_zero() before each access are
- * zeroed in chunks at the first access to each. They are finished together with
- * the memory map.
+ * background, tables whose users call deferred_zero() before each access, or ask
+ * deferred_zero_missing() whether they have to, are zeroed in chunks at the first
+ * access to each. They are finished together with the memory map.
  */
 #include <linux/bitmap.h>
 #include <linux/deferred_zero.h>
 #include <linux/memblock.h>
 #include <linux/minmax.h>
 #include <linux/sched.h>
-#include <linux/sizes.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/string.h>
 
 #include "deferred_init.h"
 
-/* Small, as the buckets in use lie far apart, but a few cache lines at least. */
-#define DEFERRED_ZERO_CHUNK	SZ_1K
 /* What is zeroed faster than it is worth. */
 #define DEFERRED_ZERO_MIN	SZ_1M
 
@@ -41,7 +38,6 @@ struct deferred_table {
 };
 
 DEFINE_STATIC_KEY_FALSE(deferred_zero_key);
-EXPORT_SYMBOL_GPL(deferred_zero_key);
 
 static struct deferred_table deferred_tables[DEFERRED_ZERO_TABLES] __ro_after_init;
 static unsigned int deferred_nr_tables __ro_after_init;
@@ -77,6 +73,25 @@ bool __ref deferred_zero_add(void *start, size_t size)
 	deferred_nr_tables++;
 	static_branch_enable(&deferred_zero_key);
 	return true;
+}
+
+/**
+ * deferred_zero_map - get the bitmap for deferred_zero_missing()
+ * @start: memory that deferred_zero_add() accepted or not
+ *
+ * Context: boot.
+ * Return: a set bit for each part of DEFERRED_ZERO_CHUNK that is zeroed; it is kept up
+ * to date and never freed. NULL if the memory is not zeroed on demand.
+ */
+const unsigned long * __init deferred_zero_map(const void *start)
+{
+	const struct deferred_table *table;
+
+	for (table = deferred_tables; table < deferred_tables + deferred_nr_tables; table++) {
+		if (table->start == start && table->size)
+			return table->zeroed;
+	}
+	return NULL;
 }
 
 /**
@@ -145,7 +160,6 @@ void __deferred_zero(const void *p, size_t size)
 		return;
 	}
 }
-EXPORT_SYMBOL_GPL(__deferred_zero);
 
 /**
  * deferred_zero_finish - zero what is left

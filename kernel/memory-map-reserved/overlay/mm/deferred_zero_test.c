@@ -82,6 +82,31 @@ static void deferred_zero_range_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, *table->zeroed, BIT(0) | BIT(1));
 }
 
+/* A look-up hears of its own part. */
+static void deferred_zero_missing_test(struct kunit *test)
+{
+	const struct deferred_table *table = test_table(test);
+	const unsigned long *map = NULL;
+	bool before, at[4];
+
+	KUNIT_EXPECT_FALSE(test, deferred_zero_missing(&map, 0));
+	map = table->zeroed;
+	before = deferred_zero_missing(&map, DEFERRED_ZERO_CHUNK);
+	deferred_zero_chunk(table, 1);
+	at[0] = deferred_zero_missing(&map, DEFERRED_ZERO_CHUNK - 1);
+	at[1] = deferred_zero_missing(&map, DEFERRED_ZERO_CHUNK);
+	at[2] = deferred_zero_missing(&map, 2 * DEFERRED_ZERO_CHUNK - 1);
+	at[3] = deferred_zero_missing(&map, 2 * DEFERRED_ZERO_CHUNK);
+	/* Once all tables are zeroed nothing is missing. */
+	if (!static_key_enabled(&deferred_zero_key))
+		kunit_skip(test, "there is nothing to zero");
+	KUNIT_EXPECT_TRUE(test, before);
+	KUNIT_EXPECT_TRUE(test, at[0]);
+	KUNIT_EXPECT_FALSE(test, at[1]);
+	KUNIT_EXPECT_FALSE(test, at[2]);
+	KUNIT_EXPECT_TRUE(test, at[3]);
+}
+
 struct deferred_zero_work {
 	struct work_struct	work;
 	struct deferred_table	*table;
@@ -139,6 +164,7 @@ static struct kunit_case deferred_zero_test_cases[] = {
 	KUNIT_CASE(deferred_zero_end_test),
 	KUNIT_CASE(deferred_zero_del_test),
 	KUNIT_CASE(deferred_zero_range_test),
+	KUNIT_CASE(deferred_zero_missing_test),
 	KUNIT_CASE(deferred_zero_order_test),
 	{}
 };
