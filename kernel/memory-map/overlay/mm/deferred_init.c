@@ -389,17 +389,16 @@ static bool deferred_init_leave(void)
 	       (want_init_on_free() || page_poisoning_enabled_static());
 }
 
-void __deferred_init_reserve(struct zone *zone, unsigned int order,
-			     unsigned int alloc_flags)
+void __deferred_init_reserve(struct zone *zone, unsigned int alloc_flags)
 {
-	long needed = DEFERRED_RESERVE_PAGES + (1UL << order);
-	long free;
+	long needed = DEFERRED_RESERVE_PAGES;
+	long free = deferred_init_free_pages(zone);
 
-	if (!zone_page_state(zone, NR_DEFERRED))
+	if (free >= needed || !zone_page_state(zone, NR_DEFERRED)) {
+		/* What changes meanwhile is seen with the next pageblock, or the lack of one. */
+		clear_bit(ZONE_DEFERRED_CHECK, &zone->flags);
 		return;
-	free = deferred_init_free_pages(zone);
-	if (free >= needed)
-		return;
+	}
 
 	/* ALLOC_NOLOCK must not spin on zone->lock, which freeing a block takes. */
 	if ((alloc_flags & ALLOC_NOLOCK) || deferred_init_leave()) {
@@ -615,8 +614,11 @@ static void deferred_init_mark(struct zone *zone, unsigned long pfn, unsigned lo
 	unsigned int block;
 
 	for_each_set_bit(block, claims, SECTION_BLOCKS) {
-		/* Allocations pass it by meanwhile: let that be for a moment only. */
-		guard(preempt)();
+		/*
+		 * Allocations pass it by meanwhile, and who releases it waits, with a lock
+		 * that an interrupt here may want: let that be for a moment only.
+		 */
+		guard(irqsave)();
 		if (!test_and_clear_bit(block, claims))
 			continue;
 		deferred_init_mark_head(zone, deferred_block_pfn(pfn, block));
@@ -927,6 +929,7 @@ static void __init deferred_init_fill(struct zone *zone, unsigned long pfn,
 	mod_zone_page_state(zone, NR_DEFERRED, nr_pages);
 	mod_zone_page_state(zone, NR_FREE_PAGES, nr_pages);
 	mod_zone_page_state(zone, NR_FREE_PAGES_BLOCKS, nr_pages);
+	set_bit(ZONE_DEFERRED_CHECK, &zone->flags);
 	deferred_nr_pages += nr_pages;
 }
 

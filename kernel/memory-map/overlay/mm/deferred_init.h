@@ -23,8 +23,7 @@ static inline bool deferred_init_active(void)
 	       static_branch_unlikely(&deferred_init_key);
 }
 
-void __deferred_init_reserve(struct zone *zone, unsigned int order,
-			     unsigned int alloc_flags);
+void __deferred_init_reserve(struct zone *zone, unsigned int alloc_flags);
 bool __deferred_init_grow(struct zone *zone, unsigned int alloc_flags);
 bool __deferred_init_wait(gfp_t gfp_mask, const struct alloc_context *ac);
 bool __deferred_init_zone_pending(struct zone *zone, unsigned long pfn);
@@ -63,21 +62,36 @@ static inline unsigned long deferred_init_zone_pages(struct zone *zone)
 }
 
 /**
+ * deferred_init_check - have the next allocation check the reserve of a zone
+ * @zone: the zone
+ *
+ * Called when a pageblock leaves its free lists, and when these have nothing of the
+ * migratetype that is asked for.
+ *
+ * Context: any.
+ */
+static inline void deferred_init_check(struct zone *zone)
+{
+	if (deferred_init_active() && !test_bit(ZONE_DEFERRED_CHECK, &zone->flags))
+		set_bit(ZONE_DEFERRED_CHECK, &zone->flags);
+}
+
+/**
  * deferred_init_reserve - keep a reserve of initialised free pages in a zone
  * @zone: the zone that is about to be allocated from
- * @order: order of the allocation
  * @alloc_flags: ALLOC_* flags of the allocation
  *
  * Called before the allocator looks at a zone, so that it finds whole blocks
- * in the free lists and need not fall back to another migratetype or zone.
+ * in the free lists and need not fall back to another migratetype or zone. Nearly
+ * all allocations are served from pageblocks that are broken up already, and test
+ * no more than a flag.
  *
  * Context: any in which zone->lock may be taken; not called with it held.
  */
-static inline void deferred_init_reserve(struct zone *zone, unsigned int order,
-					 unsigned int alloc_flags)
+static inline void deferred_init_reserve(struct zone *zone, unsigned int alloc_flags)
 {
-	if (deferred_init_active())
-		__deferred_init_reserve(zone, order, alloc_flags);
+	if (deferred_init_active() && test_bit(ZONE_DEFERRED_CHECK, &zone->flags))
+		__deferred_init_reserve(zone, alloc_flags);
 }
 
 /**
