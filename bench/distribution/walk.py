@@ -32,6 +32,7 @@ _COMMANDS = (
     f"git clone {_SOURCE} flatboot",
     "cd flatboot && ./flatboot parameters vm --deb .",
     "cd flatboot && ./flatboot distro --kernels debian --memory 2G,64G",
+    "cd flatboot && ./flatboot distro --kernels flatboot --base 6.12 --memory 2G,64G,1T",
 )
 #: What a folder needs to be a machine of its own, and the command in it.
 _MACHINE = """
