@@ -16,7 +16,7 @@ DONE = {
 #: How many times the instructions of stock each may take, off and with a memory map that is
 #: initialised on demand.
 MOST = 1.002
-MOST_LAZY = {"look-ups": 1.02, "pages": 1.005}
+MOST_LAZY = {"look-ups": 1.03, "pages": 1.005}
 #: With so much memory the hash tables are zeroed on demand.
 LAZY_MEMORY = "2G"
 
