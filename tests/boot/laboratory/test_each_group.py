@@ -59,18 +59,6 @@ def test_every_caller_has_a_row(group: Group) -> None:
     assert [name for name, count in listed.items() if count > 1] == []
 
 
-def test_all_mutants_apply(tmp_path: Path) -> None:
-    made = layer.of(sources.resolve(BASE).directory(), groups.chosen(BASE), BASE)
-    mutants = sorted((paths.repo() / "tests/mutants").glob("*.patch"))
-    assert mutants
-    for patch in mutants:
-        for name in layer.touched(patch.read_text()):
-            file = made.files[name]
-            assert file
-            file.write(tmp_path / name)
-        layer.apply(patch, tmp_path)
-
-
 @pytest.mark.long
 @pytest.mark.alone
 @pytest.mark.timeout(3600)
