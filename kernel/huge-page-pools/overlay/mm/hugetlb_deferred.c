@@ -622,7 +622,8 @@ static bool __init hugetlb_deferred_room(void)
 	for_each_hstate(h) {
 		if (IS_ENABLED(CONFIG_SPARSEMEM_VMEMMAP_PREINIT) && hstate_is_gigantic(h) &&
 		    hugetlb_deferred_hvo(h))
-			pools += min(h->max_huge_pages << huge_page_shift(h), all);
+			pools += min(h->max_huge_pages, all >> huge_page_shift(h)) <<
+				 huge_page_shift(h);
 	}
 	return pools + 2 * PHYS_PFN(all) * sizeof(struct page) <= all;
 }
