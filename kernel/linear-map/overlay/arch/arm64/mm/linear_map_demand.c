@@ -15,8 +15,8 @@
  * accepted; a load that runs into a block by mistake finds it mapped, or is fixed up.
  *
  * The tables are set aside when the memory is mapped, one page for each block, next to
- * each other: nothing is allocated later, so memory can be accepted in any context. That
- * is as much as boot would have allocated.
+ * each other: nothing is allocated later, so accepting memory cannot fail. That is as
+ * much as boot would have allocated.
  */
 #define pr_fmt(fmt) "linear map: " fmt
 
@@ -26,11 +26,11 @@
 #include <linux/init.h>
 #include <linux/irqflags.h>
 #include <linux/kernel.h>
-#include <linux/kmemleak.h>
 #include <linux/memblock.h>
 #include <linux/mm.h>
 #include <linux/pgalloc.h>
 #include <linux/pgtable.h>
+#include <linux/processor.h>
 #include <linux/sizes.h>
 
 #include <asm/barrier.h>
@@ -93,11 +93,10 @@ bool __init linear_map_demand_add(phys_addr_t start, phys_addr_t end)
 	if (end <= start || end - start < MIN_SIZE || nr_ranges == MAX_RANGES)
 		return false;
 	size = ((end - start) >> PMD_SHIFT) * PAGE_SIZE;
-	ranges[nr_ranges].tables = memblock_phys_alloc_range(size, PAGE_SIZE, start, end) ?:
-		memblock_phys_alloc_range(size, PAGE_SIZE, 0, MEMBLOCK_ALLOC_NOLEAKTRACE);
+	ranges[nr_ranges].tables = memblock_phys_alloc_range(size, PAGE_SIZE, 0,
+							     MEMBLOCK_ALLOC_NOLEAKTRACE);
 	if (!ranges[nr_ranges].tables)
 		return false;
-	kmemleak_ignore_phys(ranges[nr_ranges].tables);
 	ranges[nr_ranges].start = start;
 	ranges[nr_ranges].end = end;
 	nr_ranges++;
@@ -127,7 +126,8 @@ static phys_addr_t demand_block_table(phys_addr_t addr)
 /*
  * Replace the block at @addr, of which nothing is used, by pages of the same attributes.
  * @ptep is where @table can be written. Interrupts are off while there is neither: who
- * interrupts may want a part of the block, and waits for it.
+ * interrupts may want a part of the block, and waits for it. Before the memory is used,
+ * also where somebody else did it, dsb(ish) and isb() have to follow.
  */
 static void demand_split(pmd_t *pmdp, pte_t *ptep, phys_addr_t table, unsigned long addr)
 {
@@ -140,11 +140,10 @@ static void demand_split(pmd_t *pmdp, pte_t *ptep, phys_addr_t table, unsigned l
 	guard(irqsave)();
 	do {
 		pmd = pmdp_get(pmdp);
-		if (pmd_table(pmd)) {
-			/* Somebody else has done it: what he wrote comes first. */
-			smp_rmb();
+		if (pmd_table(pmd))
 			return;
-		}
+		if (pmd_none(pmd))
+			cpu_relax();
 	} while (pmd_none(pmd) || cmpxchg(&pmd_val(*pmdp), pmd_val(pmd), 0) != pmd_val(pmd));
 	__flush_tlb_kernel_pgtable(addr);
 
@@ -155,11 +154,9 @@ static void demand_split(pmd_t *pmdp, pte_t *ptep, phys_addr_t table, unsigned l
 	prot = __pgprot((pgprot_val(prot) & ~PTE_TYPE_MASK) | PTE_TYPE_PAGE);
 	for (i = 0; i < PTRS_PER_PTE; i++, ptep++, pfn++)
 		__set_pte_nosync(ptep, pfn_pte(pfn, prot));
-	/* The table is there before what points to it, and that before the memory is used. */
+	/* The table is there before what points to it. */
 	dsb(ishst);
 	__pmd_populate(pmdp, table, tableprot);
-	dsb(ishst);
-	isb();
 }
 
 /**
@@ -184,6 +181,9 @@ void accept_memory(phys_addr_t start, unsigned long size)
 		if (table)
 			demand_split(pmd_off_k(va), __va(table), table, va);
 	}
+	/* Walks of the tables from here on see what this CPU has seen, or written. */
+	dsb(ish);
+	isb();
 }
 
 /**
@@ -217,6 +217,8 @@ static void __init demand_split_used(phys_addr_t addr, phys_addr_t table)
 
 	if (!pmd_table(pmdp_get(pmdp))) {
 		demand_split(pmdp, pte_set_fixmap(table), table, va);
+		dsb(ish);
+		isb();
 		pte_clear_fixmap();
 	}
 	pmd_clear_fixmap();
@@ -225,34 +227,50 @@ static void __init demand_split_used(phys_addr_t addr, phys_addr_t table)
 }
 
 /**
- * linear_map_demand_used - have what is reserved by now mapped by pages
+ * linear_map_demand_begin - have what is reserved by now mapped by pages
  *
- * What memblock hands out after that is accepted at once.
+ * Memory that memblock hands out after that is accepted at once.
  *
- * Context: boot, one CPU, interrupts off. Data in the blocks may be in use, but nobody
- * looks at it meanwhile.
+ * Context: map_mem(), after all memory is mapped; one CPU, interrupts off. Data in the
+ * blocks may be in use, but nobody looks at it meanwhile.
  */
-void __init linear_map_demand_used(void)
+void __init linear_map_demand_begin(void)
 {
 	phys_addr_t start, end, addr, table, size = 0;
+	unsigned int range;
 	u64 i;
 
+	if (!nr_ranges)
+		return;
 	for_each_reserved_mem_range(i, &start, &end) {
-		if (in_use)
-			accept_memory(start, end - start);
 		/* The tables themselves may lie in such a block. */
-		for (addr = ALIGN_DOWN(start, PMD_SIZE); !in_use && addr < end; addr += PMD_SIZE) {
+		for (addr = ALIGN_DOWN(start, PMD_SIZE); addr < end; addr += PMD_SIZE) {
 			table = demand_table(addr);
 			if (table)
 				demand_split_used(addr, table);
 		}
 	}
-	if (in_use || !nr_ranges)
-		return;
 	in_use = true;
-	for (i = 0; i < nr_ranges; i++)
-		size += ranges[i].end - ranges[i].start;
-	pr_info("%llu MiB are mapped by blocks until they are used\n", (u64)size >> 20);
+	for (range = 0; range < nr_ranges; range++)
+		size += ranges[range].end - ranges[range].start;
+	pr_info("up to %llu MiB are mapped by blocks until they are used\n", (u64)size >> 20);
+}
+
+/**
+ * linear_map_demand_reserved - accept what was reserved, and not allocated, since then
+ *
+ * Such as tables of EFI, areas of CMA at a given place, and what memtest found bad: it is
+ * in use, or is freed without being accepted.
+ *
+ * Context: boot, before memblock hands its memory to the page allocator.
+ */
+void __init linear_map_demand_reserved(void)
+{
+	phys_addr_t start, end;
+	u64 i;
+
+	for_each_reserved_mem_range(i, &start, &end)
+		accept_memory(start, end - start);
 }
 
 #ifdef CONFIG_ARM64_LINEAR_MAP_KUNIT_TEST

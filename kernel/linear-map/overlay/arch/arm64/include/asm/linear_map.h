@@ -6,14 +6,19 @@
 
 #ifdef CONFIG_ARM64_LINEAR_MAP_ON_DEMAND
 bool linear_map_demand_add(phys_addr_t start, phys_addr_t end);
-void linear_map_demand_used(void);
+void linear_map_demand_begin(void);
+void linear_map_demand_reserved(void);
 #else
 static inline bool linear_map_demand_add(phys_addr_t start, phys_addr_t end)
 {
 	return false;
 }
 
-static inline void linear_map_demand_used(void)
+static inline void linear_map_demand_begin(void)
+{
+}
+
+static inline void linear_map_demand_reserved(void)
 {
 }
 #endif
