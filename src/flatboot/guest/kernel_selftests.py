@@ -19,8 +19,8 @@ from flatboot.guest import borrowed, initramfs
 from flatboot.kernel import make, sources, tree
 from flatboot.kernel.sources import Source
 
-#: The folders of tools/testing/selftests that are built.
-COLLECTIONS = ("mm", "memory-hotplug", "cpu-hotplug", "damon")
+#: The folders of tools/testing/selftests that are built, where the base has them.
+COLLECTIONS = ("mm", "memory-hotplug", "cpu-hotplug", "damon", "liveupdate")
 _ARCH = "x86_64"
 #: Commands that their scripts need besides those of busybox.
 _PROGRAMS = ("bash", "busybox", "dmesg", "gzip", "killall", "pgrep", "timeout")
@@ -69,13 +69,15 @@ def _build(source: Source, final: Path) -> None:
         tree.copy(source, where, "--link")
         maker = make.Make(where, Path(scratch, "objects"), arches.load(_ARCH), "gcc")
         log = final.with_suffix(".log")
+        tests = "tools/testing/selftests"
+        targets = [name for name in COLLECTIONS if (where / tests / name).is_dir()]
         what = f"building the kernel's own tests, {source.name}"
         with progress.step(what), atomic.new_dir(final) as new:
             maker.run("headers", what=what, log=log)
             maker.run(
-                "--directory=tools/testing/selftests",
+                f"--directory={tests}",
                 f"ARCH={_ARCH}",
-                f"TARGETS={' '.join(COLLECTIONS)}",
+                f"TARGETS={' '.join(targets)}",
                 "FORCE_TARGETS=1",
                 f"KSFT_INSTALL_PATH={new}",
                 "install",

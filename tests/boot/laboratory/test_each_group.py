@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from guests import BASE, Guests, asked
 
-from flatboot.common import paths
 from flatboot.kernel import bases, callers, groups, layer, sources
 from flatboot.kernel.build import KernelName
 from flatboot.kernel.groups import Group

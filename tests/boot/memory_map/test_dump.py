@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import struct
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,11 +14,10 @@ import pytest
 from guests import ADDED_BY, Guests, agent, asked, assert_no_splat, kernel_of, meminfo, zones
 from vmcore import PAGE, Core
 
-from flatboot.common import arches
-from flatboot.guest import borrowed, initramfs, stored
+from flatboot.guest import next_kernel, stored
 from flatboot.guest.boot_spec import BootSpec
 from flatboot.guest.machine import machine
-from flatboot.kernel.build import KernelImage, KernelName
+from flatboot.kernel.build import KernelName
 from flatboot.record.record import Record
 
 pytestmark = pytest.mark.groups("memory-map")
@@ -44,7 +43,6 @@ ADDED = "poke await added /sys/kernel/deferred_mem_init/state complete"
 SECTION_HAS_MEM_MAP, USAGE, SUBSECTION_MAP = 2, 8, 16
 #: Pages of a subsection.
 SUBSECTION = (2 << 20) // PAGE
-LOAD = {"kexec_load": "-c", "kexec_file_load": "-s"}
 _TIMEOUT_S = 1500.0
 
 
@@ -112,6 +110,7 @@ class Crashes:
         mode = f"deferred_init={crash.mode}" if crash.mode else ""
         deferred = DEFERRED + crash.deferred if crash.deferred else ""
         copying = ["dump copy /proc/vmcore /dev/vda"]
+        image = kernel_of(crash.flavour, "users").image().image
         spec = BootSpec(
             kernel_of(crash.flavour, crash.config),
             wanted,
@@ -121,12 +120,12 @@ class Crashes:
                 *([*ADDED_BY[crash.deferred], ADDED] if crash.deferred else []),
                 f"dump keep {KEPT_MIB}",
                 f"dump log '{LOG_LINE}'",
-                load("-p", crash.load, f"{CRASH_CMDLINE} {mode}"),
+                next_kernel.load(f"{CRASH_CMDLINE} {mode}", "-p", crash.load),
                 "poke show before /proc/meminfo",
                 "dump crash",
             ),
             (
-                *second_kernel(kernel_of(crash.flavour, "users").image(), copying, folder).items(),
+                *next_kernel.files(image, copying, "wall").items(),
                 *agent(),
             ),
             tuple(arguments),
@@ -137,21 +136,6 @@ class Crashes:
         assert_no_splat(before)
         assert_no_splat(after[after.index("flatboot: mark=") :])
         return Dump(record, disk)
-
-
-def second_kernel(image: KernelImage, programs: Sequence[str], folder: Path) -> dict[str, Path]:
-    """Return the files that a guest needs to boot *image* again, which then runs *programs*."""
-    initrd = folder / "initrd"
-    initrd.write_bytes(initramfs.make(arches.load("x86_64"), programs, "wall"))
-    return {**borrowed.files("kexec"), "second/kernel": image.image, "second/initrd": initrd}
-
-
-def load(how: str, call: str, cmdline: str) -> str:
-    """Return the guest program that loads the second kernel, *how* being kexec's option."""
-    return (
-        f"kexec {how} {LOAD[call]} /second/kernel --initrd=/second/initrd"
-        f" '--command-line={cmdline}'"
-    )
 
 
 #: Where the memory map of MEMORY comes to lie, below what is kept for the crash kernel.
@@ -285,14 +269,14 @@ def test_a_lazy_kernel_is_dumped(crashes: Crashes) -> None:
     check_lazy(crashes(Crash("flatboot")))
 
 
-def test_loading_a_crash_kernel_leaves_the_rest_pending(guests: Guests, tmp_path: Path) -> None:
+def test_loading_a_crash_kernel_leaves_the_rest_pending(guests: Guests) -> None:
     """It does not wait for the threads of background mode."""
     programs = (
-        load("-p", "kexec_file_load", f"{CRASH_CMDLINE} deferred_init=lazy"),
+        next_kernel.load(f"{CRASH_CMDLINE} deferred_init=lazy", "-p"),
         "poke show loaded /sys/kernel/kexec_crash_loaded",
         "poke show after /proc/meminfo",
     )
-    files = second_kernel(kernel_of("flatboot", "users").image(), [], tmp_path)
+    files = next_kernel.files(kernel_of("flatboot", "users").image().image, [], "wall")
     record = guests(
         asked(
             "flatboot",
@@ -324,7 +308,7 @@ def test_a_lazy_dump_is_no_larger(crashes: Crashes) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("load", LOAD)
+@pytest.mark.parametrize("load", next_kernel.CALLS)
 @pytest.mark.parametrize("stale", [False, True], ids=["fresh", "stale"])
 def test_either_way_of_loading(crashes: Crashes, load: str, stale: bool) -> None:
     dump = crashes(Crash("flatboot", load=load, stale=stale))
@@ -341,7 +325,7 @@ def test_the_debug_kernel_is_dumped(crashes: Crashes) -> None:
 
 @pytest.mark.groups("memory-behind-boot")
 @pytest.mark.long
-@pytest.mark.parametrize("load", LOAD)
+@pytest.mark.parametrize("load", next_kernel.CALLS)
 @pytest.mark.parametrize("mode", ADDED_BY)
 def test_memory_added_behind_boot_is_dumped(crashes: Crashes, mode: str, load: str) -> None:
     dump = crashes(Crash("flatboot", mode=None, load=load, deferred=mode))
@@ -356,14 +340,14 @@ def test_memory_added_behind_boot_is_dumped(crashes: Crashes, mode: str, load: s
 
 @pytest.mark.groups("memory-behind-boot")
 @pytest.mark.long
-@pytest.mark.parametrize("call", LOAD)
+@pytest.mark.parametrize("call", next_kernel.CALLS)
 @pytest.mark.parametrize("config", ["users", "debug"])
 @pytest.mark.parametrize("mode", ADDED_BY)
-def test_kexec_adds_the_memory_again(tmp_path: Path, mode: str, config: str, call: str) -> None:
+def test_kexec_adds_the_memory_again(mode: str, config: str, call: str) -> None:
     """The next kernel finds what mem= hides from it, although this one had it all."""
     first = Stage(DEFERRED + mode, (*ADDED_BY[mode], ADDED))
     second = Stage(f"{DEFERRED}kernel", (ADDED, "poke show zones /proc/zoneinfo"))
-    record = chain(kernel_of("flatboot", config), tmp_path, call, MEMORY, first, second)
+    record = chain(kernel_of("flatboot", config), call, MEMORY, first, second)
     assert record.results["await.added"] == "ok"
     # All of the second half but the last memory block, of which the firmware keeps a part.
     assert "deferred_mem: 896 MiB added in" in record.log
@@ -376,31 +360,33 @@ def test_kexec_adds_the_memory_again(tmp_path: Path, mode: str, config: str, cal
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("call", LOAD)
+@pytest.mark.parametrize("call", next_kernel.CALLS)
 @pytest.mark.parametrize("config", ["users", "debug"])
 @pytest.mark.parametrize("first", ["lazy", "wait"])
-def test_kexec_into_a_lazy_kernel(tmp_path: Path, first: str, config: str, call: str) -> None:
+def test_kexec_into_a_lazy_kernel(first: str, config: str, call: str) -> None:
     stages = (
         Stage(f"deferred_init={first}", ("fill 4k 1",)),
         Stage("deferred_init=lazy", ("fill 4k 1", "poke drain flags /proc/kpageflags")),
     )
-    record = chain(kernel_of("flatboot", config), tmp_path, call, "1G", *stages)
+    record = chain(kernel_of("flatboot", config), call, "1G", *stages)
     assert record.meminfo["Deferred"] > 0
     assert record.results["fill.bad_words"] == "0"
     assert record.results["fill.still_deferred"] == "0"
 
 
-def chain(
-    kernel: KernelName, folder: Path, call: str, memory: str, first: Stage, second: Stage
-) -> Record:
+def chain(kernel: KernelName, call: str, memory: str, first: Stage, second: Stage) -> Record:
     """Boot *kernel*, and boot it again by kexec; the record of the second boot."""
     spec = BootSpec(
         kernel,
         machine(memory=memory),
         first.cmdline,
         "wall",
-        (*first.programs, load("-l", call, f"{CMDLINE} {second.cmdline}"), "kexec -e -x"),
-        (*second_kernel(kernel.image(), second.programs, folder).items(), *agent()),
+        (
+            *first.programs,
+            next_kernel.load(f"{CMDLINE} {second.cmdline}", call=call),
+            next_kernel.BOOT,
+        ),
+        (*next_kernel.files(kernel.image().image, second.programs, "wall").items(), *agent()),
         timeout_s=_TIMEOUT_S,
     )
     record = stored.boot(spec)

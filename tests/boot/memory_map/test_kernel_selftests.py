@@ -63,6 +63,7 @@ NOT_RUN = {
     "damon:sysfs_memcg_path_leak.sh": "needs kmemleak, which the config users leaves out",
     "damon:sysfs_update_schemes_tried_regions_wss_estimation.py": "estimates a working set by when"
     " pages are accessed, and is not done in 10 minutes under emulation",
+    "liveupdate:liveupdate": "test_readers_handover.py runs it, on a kernel with live update",
     "damon:sysfs.py": "needs drgn and a kernel with debugging information",
     "damon:sysfs_no_op_commit_break.py": "needs drgn and a kernel with debugging information",
 }

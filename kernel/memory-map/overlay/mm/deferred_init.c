@@ -267,6 +267,12 @@ static void deferred_init_request(enum deferred_init_request request)
 	irq_work_queue(&deferred_init_irq_work);
 }
 
+static void deferred_init_migratetype(unsigned long pfn)
+{
+	init_pageblock_migratetype(pfn_to_page(pfn),
+				   kho_scratch_migratetype(pfn, MIGRATE_MOVABLE), false);
+}
+
 static void deferred_init_block_pages(struct zone *zone, unsigned long pfn,
 				      enum memmap_page_kind kind)
 {
@@ -274,7 +280,7 @@ static void deferred_init_block_pages(struct zone *zone, unsigned long pfn,
 
 	memmap_write(zone, pfn, MAX_ORDER_NR_PAGES, kind);
 	for (; pfn < end_pfn; pfn += pageblock_nr_pages)
-		init_pageblock_migratetype(pfn_to_page(pfn), MIGRATE_MOVABLE, false);
+		deferred_init_migratetype(pfn);
 }
 
 static bool deferred_usage_pending(const struct mem_section_usage *usage, unsigned long pfn)
@@ -358,12 +364,9 @@ static void deferred_init_block(unsigned long pfn, enum vm_event_item item, bool
  */
 static long deferred_init_free_pages(struct zone *zone)
 {
-	long blocks = zone_page_state(zone, NR_FREE_PAGES_BLOCKS);
-	/* Which of the free pages of CMA lie in whole pageblocks nobody counts. */
-	long others = zone_page_state(zone, NR_FREE_PAGES) -
-		      zone_page_state(zone, NR_FREE_CMA_PAGES);
-
-	return min(blocks, others) - zone_page_state(zone, NR_DEFERRED) -
+	/* Which free pages of CMA lie in whole pageblocks nobody counts: at most all. */
+	return zone_page_state(zone, NR_FREE_PAGES_BLOCKS) -
+	       zone_page_state(zone, NR_FREE_CMA_PAGES) - zone_page_state(zone, NR_DEFERRED) -
 	       READ_ONCE(zone->nr_free_highatomic);
 }
 
@@ -789,8 +792,7 @@ void __meminit deferred_init_decline(const char *reason)
  */
 bool __meminit deferred_init_wanted(void)
 {
-	/* Scratch memory, free but MIGRATE_CMA, would need its own care. */
-	return deferred_init_mode != DEFERRED_MODE_WAIT && !is_kho_boot();
+	return deferred_init_mode != DEFERRED_MODE_WAIT;
 }
 
 /*
@@ -810,7 +812,7 @@ static void __init deferred_init_write_part(struct zone *zone, unsigned long pfn
 		next = min(pageblock_end_pfn(pfn), end_pfn);
 		memmap_write(zone, pfn, next - pfn, MEMMAP_PAGE_USED);
 		if (pageblock_aligned(pfn))
-			init_pageblock_migratetype(pfn_to_page(pfn), MIGRATE_MOVABLE, false);
+			deferred_init_migratetype(pfn);
 	}
 }
 
@@ -933,6 +935,29 @@ static void __init deferred_init_fill(struct zone *zone, unsigned long pfn,
 	deferred_nr_pages += nr_pages;
 }
 
+/*
+ * What the kernel before this one kept free for the next is MIGRATE_CMA. An allocation
+ * that may not have such pages would initialise all of them before it grew its zone by
+ * others, so they are initialised now, and the rest of their sections with them.
+ */
+static void __init deferred_init_scratch(void)
+{
+	unsigned long nr, pfn, end_pfn;
+	struct mem_section_usage *usage;
+	struct zone *zone;
+
+	for_each_present_section_nr(0, nr) {
+		pfn = section_nr_to_pfn(nr);
+		end_pfn = pfn + PAGES_PER_SECTION;
+		usage = deferred_usage(pfn);
+		if (!usage || !kho_scratch_overlap(PFN_PHYS(pfn), PAGES_PER_SECTION * PAGE_SIZE))
+			continue;
+		zone = usage->deferred.zone;
+		while ((pfn = deferred_claim_range(zone, pfn, end_pfn)) < end_pfn)
+			deferred_init_block(pfn, DEFERRED_INIT_DEMAND, true);
+	}
+}
+
 /**
  * deferred_init_setup - take over what early boot left uninitialised
  *
@@ -948,10 +973,8 @@ void __init deferred_init_setup(void)
 	struct zone *zone;
 	int nid;
 
-	if (!deferred_init_wanted()) {
-		deferred_init_decline("kexec handover");
+	if (!deferred_init_wanted())
 		return;
-	}
 
 	/*
 	 * Mainline's growth knows only the highest zone. From here on, moreover,
@@ -965,6 +988,8 @@ void __init deferred_init_setup(void)
 		deferred_init_each(zone, deferred_init_free_part, NULL);
 	for_each_populated_zone(zone)
 		deferred_init_each(zone, NULL, deferred_init_fill);
+	if (is_kho_boot())
+		deferred_init_scratch();
 	for_each_node_state(nid, N_MEMORY)
 		NODE_DATA(nid)->first_deferred_pfn = ULONG_MAX;
 

@@ -81,16 +81,17 @@ void __meminit memmap_write_run(struct zone *zone, unsigned long pfn,
 }
 
 /**
- * memmap_write_reserved - write the struct pages of a reserved pageblock
+ * memmap_write_pageblock - write the struct pages of a pageblock that boot keeps
  * @nid: their node
  * @pfn: the first pfn, of a section of boot
- * @end_pfn: end of what is reserved
+ * @end_pfn: end of what is kept
+ * @kind: what they are
  *
  * Context: boot, before memblock hands memory over.
  * Return: how many were written; 0 if that of @pfn is left to the caller.
  */
-unsigned long __init memmap_write_reserved(int nid, unsigned long pfn,
-					   unsigned long end_pfn)
+unsigned long __init memmap_write_pageblock(int nid, unsigned long pfn, unsigned long end_pfn,
+					    enum memmap_page_kind kind)
 {
 	const unsigned long last_pfn = pfn + pageblock_nr_pages - 1;
 	enum migratetype migratetype;
@@ -107,7 +108,7 @@ unsigned long __init memmap_write_reserved(int nid, unsigned long pfn,
 	if (zone == end || !zone_spans_pfn(zone, last_pfn))
 		return 0;
 
-	memmap_write(zone, pfn, pageblock_nr_pages, MEMMAP_PAGE_RESERVED);
+	memmap_write(zone, pfn, pageblock_nr_pages, kind);
 	migratetype = kho_scratch_migratetype(pfn, MIGRATE_MOVABLE);
 	init_pageblock_migratetype(pfn_to_page(pfn), migratetype, false);
 	return pageblock_nr_pages;

@@ -26,8 +26,8 @@ void __meminit memmap_write(struct zone *zone, unsigned long pfn,
 			    unsigned long nr_pages, enum memmap_page_kind kind);
 void __meminit memmap_write_run(struct zone *zone, unsigned long pfn,
 				unsigned long nr_pages, enum meminit_context context);
-unsigned long __init memmap_write_reserved(int nid, unsigned long pfn,
-					   unsigned long end_pfn);
+unsigned long __init memmap_write_pageblock(int nid, unsigned long pfn, unsigned long end_pfn,
+					    enum memmap_page_kind kind);
 
 /**
  * memmap_write_pages - how many struct pages to write in one go

@@ -10,6 +10,11 @@ static inline bool is_kho_boot(void)
 	return false;
 }
 
+static inline bool kho_scratch_overlap(phys_addr_t phys, size_t size)
+{
+	return false;
+}
+
 static inline enum migratetype kho_scratch_migratetype(unsigned long pfn, enum migratetype mt)
 {
 	return mt;

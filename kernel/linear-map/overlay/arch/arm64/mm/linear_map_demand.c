@@ -26,6 +26,7 @@
 #include <linux/init.h>
 #include <linux/irqflags.h>
 #include <linux/kernel.h>
+#include <linux/kexec_handover.h>
 #include <linux/memblock.h>
 #include <linux/mm.h>
 #include <linux/pgalloc.h>
@@ -84,11 +85,8 @@ bool __init linear_map_demand_add(phys_addr_t start, phys_addr_t end)
 
 	start = ALIGN(start, PMD_SIZE);
 	end = ALIGN_DOWN(end, PMD_SIZE);
-	/*
-	 * What another kernel handed over nobody would accept: struct pages are not
-	 * deferred then either.
-	 */
-	if (!enabled || !deferred_init_wanted())
+	/* What another kernel handed over is in use, and nobody would accept it. */
+	if (!enabled || !deferred_init_wanted() || is_kho_boot())
 		return false;
 	if (end <= start || end - start < MIN_SIZE || nr_ranges == MAX_RANGES)
 		return false;

@@ -2,8 +2,13 @@
 #ifndef __MM_MEMMAP_WRITE_H
 #define __MM_MEMMAP_WRITE_H
 
-static inline unsigned long memmap_write_reserved(int nid, unsigned long pfn,
-						  unsigned long end_pfn)
+enum memmap_page_kind {
+	MEMMAP_PAGE_RESERVED,
+};
+
+static inline unsigned long memmap_write_pageblock(int nid, unsigned long pfn,
+						   unsigned long end_pfn,
+						   enum memmap_page_kind kind)
 {
 	return 0;
 }
