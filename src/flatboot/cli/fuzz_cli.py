@@ -35,6 +35,9 @@ def fuzz(
         str,
         typer.Option(help="debug: compared with the same kernel waiting; users: with stock."),
     ] = "debug",
+    base: Annotated[
+        str, typer.Option(help="Kernel base, of those in kernel/bases.toml.", show_default="7.3")
+    ] = "",
     output: Annotated[
         Path, typer.Option(help="Folder for the records and consoles of failures.")
     ] = Path("out/fuzz"),
@@ -44,9 +47,9 @@ def fuzz(
     if boots < 1:
         raise UsageError(f"{boots} boots are none: ask for at least one")
     seeds = range(seed, seed + boots) if one is None else range(one, one + 1)
-    fuzzer = Fuzzer(
-        lambda flavour, name: build.kernel(bases.default(), flavour, name, "x86_64"), config
-    )
+    again = f"./flatboot fuzz --config {config}{f' --base {base}' if base else ''} --one"
+    base = base or bases.default()
+    fuzzer = Fuzzer(lambda flavour, name: build.kernel(base, flavour, name, "x86_64"), config)
     outcomes = []
     console = screen.console()
     with progress.step(f"fuzzing {units.many(len(seeds), 'boot')}", total=len(seeds)) as step:
@@ -58,7 +61,7 @@ def fuzz(
             if outcome.verdict != PASSED:
                 with disk.writing(output):
                     outcome.save(output)
-                _tell(outcome, config)
+                _tell(outcome, again)
     console.print(table(outcomes))
     counts = Counter(outcome.verdict for outcome in outcomes)
     console.print(", ".join(f"{number} {verdict}" for verdict, number in counts.items()))
@@ -66,7 +69,7 @@ def fuzz(
     if failed:
         raise FlatbootError(
             f"{len(failed)} of {units.many(len(outcomes), 'boot')} failed, records and consoles are"
-            f" in {output}: reproduce the first by {_again(failed[0], config)}"
+            f" in {output}: reproduce the first by {again} {failed[0]}"
         )
     if counts[REFUSED] * _REFUSED_OF > max(len(outcomes), _REFUSED_OF):
         raise FlatbootError(
@@ -75,13 +78,9 @@ def fuzz(
         )
 
 
-def _again(seed: int, config: str) -> str:
-    return f"./flatboot fuzz --one {seed} --config {config}"
-
-
-def _tell(outcome: Outcome, config: str) -> None:
-    again = _again(outcome.case.seed, config)
-    text = "\n".join([f"seed {outcome.case.seed} {outcome.verdict} ({again})", *outcome.problems])
+def _tell(outcome: Outcome, again: str) -> None:
+    seed = outcome.case.seed
+    text = "\n".join([f"seed {seed} {outcome.verdict} ({again} {seed})", *outcome.problems])
     progress.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 

@@ -62,7 +62,14 @@ def fuzzer(config: str) -> fuzz.Fuzzer:
 
 
 def run(tmp_path: Path, **options: Any) -> None:
-    defaults = {"boots": 3, "seed": 1, "one": None, "config": "users", "output": tmp_path / "out"}
+    defaults = {
+        "boots": 3,
+        "seed": 1,
+        "one": None,
+        "config": "users",
+        "base": "",
+        "output": tmp_path / "out",
+    }
     fuzz_cli.fuzz(**{**defaults, **options})
 
 
@@ -179,7 +186,7 @@ def test_the_command_names_what_reproduces_a_failure(
         return GOOD
 
     boots(answer)
-    with pytest.raises(FlatbootError, match=r"3 of 3 boots failed.*fuzz --one 7 --config users$"):
+    with pytest.raises(FlatbootError, match=r"3 of 3 boots failed.*fuzz --config users --one 7$"):
         run(tmp_path, seed=7)
     assert (tmp_path / "out" / "7-flatboot.console").read_text() == PANIC.console
 
