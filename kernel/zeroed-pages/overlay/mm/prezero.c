@@ -98,8 +98,25 @@ MODULE_PARM_DESC(verify, "Check that pages marked as zeroed are, when they are t
  */
 void prezero_distrust(void)
 {
-	WRITE_ONCE(prezero_distrusted, true);
+	/* Pairs with smp_store_mb() in prezero_start(). */
+	smp_store_mb(prezero_distrusted, true);
 	WRITE_ONCE(prezero_enabled, false);
+}
+
+/**
+ * prezero_forget - what a free page held is lost
+ * @page: the page, which is marked
+ *
+ * Clearing all of them where this is called would take far longer than interrupts
+ * should be off.
+ *
+ * Context: resuming from hibernation: one CPU, interrupts off, no lock is held.
+ */
+void prezero_forget(struct page *page)
+{
+	if (PageBuddy(page))
+		page_zone(page)->free_area[buddy_order(page)].nr_zeroed--;
+	ClearPageZeroed(page);
 }
 
 /* What the thread of a node is at in pools of huge pages, or NULL if none ever ran */
@@ -428,7 +445,11 @@ static int prezero_start(void)
 	lockdep_assert_held(&prezero_lock);
 	if (prezero_in_guest())
 		pr_warn_once("the host of this virtual machine has to back all memory that is cleared; if it should not, use prezero=off, and a balloon with free page reporting\n");
-	WRITE_ONCE(prezero_enabled, true);
+	smp_store_mb(prezero_enabled, true);
+	if (READ_ONCE(prezero_distrusted)) {
+		WRITE_ONCE(prezero_enabled, false);
+		return -EOPNOTSUPP;
+	}
 	for_each_node_state(nid, N_MEMORY) {
 		ret = prezero_start_node(nid);
 		if (ret) {

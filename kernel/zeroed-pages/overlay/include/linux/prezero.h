@@ -13,6 +13,8 @@ DECLARE_STATIC_KEY_FALSE(prezero_key);
 /* Are free pages cleared now? */
 extern bool prezero_enabled;
 
+void prezero_forget(struct page *page);
+
 #ifdef CONFIG_PREZERO
 void prezero_distrust(void);
 #else
