@@ -233,6 +233,13 @@ bool __init deferred_mem_wanted(void)
 	return deferred_mem_mode != DEFERRED_MEM_OFF;
 }
 
+static void __init deferred_mem_lost(u64 start, u64 end)
+{
+	if (start < end)
+		pr_warn("[mem %#010llx-%#010llx] is no whole memory block: left out\n",
+			start, end - 1);
+}
+
 /**
  * deferred_mem_hide - tell of memory that boot does not get
  * @start: its first byte
@@ -246,9 +253,15 @@ void __init deferred_mem_hide(phys_addr_t start, phys_addr_t end)
 {
 	struct deferred_mem_range *range = deferred_mem_end();
 
+	/* What holds no memory block need not be remembered. */
+	if (round_up(start, MIN_MEMORY_BLOCK_SIZE) >= round_down(end, MIN_MEMORY_BLOCK_SIZE)) {
+		deferred_mem_lost(start, end);
+		return;
+	}
 	if (deferred_mem_nr_ranges == DEFERRED_MEM_RANGES) {
 		pr_err("[mem %#010llx-%#010llx] is lost: more than %d ranges\n",
 		       (u64)start, (u64)end - 1, DEFERRED_MEM_RANGES);
+		deferred_mem_refused += end - start;
 		return;
 	}
 	range->start = start;
@@ -288,10 +301,10 @@ void __init deferred_mem_decline(const char *why)
  *
  * For what boot decides by the address of the last page, such as bounce buffers.
  *
- * Context: early boot, when all memory was told of that is hidden.
- * Return: the page frame number behind the last hidden page, or 0.
+ * Context: any, when all memory was told of that is hidden.
+ * Return: the page frame number behind the last page that is or was hidden, or 0.
  */
-unsigned long __init deferred_mem_end_pfn(void)
+unsigned long deferred_mem_end_pfn(void)
 {
 	struct deferred_mem_range *range;
 	u64 end = 0;
@@ -350,13 +363,6 @@ phys_addr_t __init deferred_mem_limit(phys_addr_t limit, const char *decline)
 	return limit;
 }
 
-static void __init deferred_mem_lost(u64 start, u64 end)
-{
-	if (start < end)
-		pr_warn("[mem %#010llx-%#010llx] is no whole memory block: left out\n",
-			start, end - 1);
-}
-
 /**
  * deferred_mem_keep - tell of memory that is not to be added
  * @start: its first byte
@@ -370,18 +376,10 @@ void __init deferred_mem_keep(phys_addr_t start, phys_addr_t end)
 
 	for (i = 0; i < nr; i++) {
 		struct deferred_mem_range *range = deferred_mem_ranges + i;
-		u64 behind = max_t(u64, range->start, end);
-
 		if (end <= range->start || range->end <= start)
 			continue;
-		/* What holds no memory block need not be remembered. */
-		if (behind >= range->end)
-			;
-		else if (round_up(behind, MIN_MEMORY_BLOCK_SIZE) <
-			 round_down(range->end, MIN_MEMORY_BLOCK_SIZE))
-			deferred_mem_hide(behind, range->end);
-		else
-			deferred_mem_lost(behind, range->end);
+		if (end < range->end)
+			deferred_mem_hide(end, range->end);
 		range->end = max_t(u64, range->start, start);
 	}
 }
@@ -594,7 +592,8 @@ static void __init deferred_mem_plan(void)
  * @size: its size in bytes
  *
  * A memory device that firmware tells of once, and that is not in its memory map, would
- * be lost otherwise. What is hidden has to wait.
+ * be lost otherwise. What is hidden has to wait, and where hidden memory stays hidden,
+ * so does this.
  *
  * Context: process context.
  * Return: true if so.
@@ -607,7 +606,7 @@ bool deferred_mem_allows(u64 start, u64 size)
 		if (start < range->end && range->start < start + size)
 			return false;
 	}
-	return deferred_mem_mode != DEFERRED_MEM_OFF;
+	return deferred_mem_mode != DEFERRED_MEM_OFF && !deferred_mem_refused;
 }
 
 /* Called before memblock goes. */
@@ -695,8 +694,12 @@ static int deferred_mem_online_block(u64 start, enum mmop type)
 	lock_device_hotplug();
 	mem = memory_block_get(phys_to_block_id(start));
 	if (mem) {
-		mem->online_type = type;
-		ret = device_online(&mem->dev);
+		ret = 0;
+		/* What is online keeps no type for the next time. */
+		if (mem->state != MEM_ONLINE) {
+			mem->online_type = type;
+			ret = device_online(&mem->dev);
+		}
 		memory_block_put(mem);
 	}
 	unlock_device_hotplug();

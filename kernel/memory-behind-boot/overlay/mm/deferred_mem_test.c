@@ -87,6 +87,27 @@ static void __init deferred_mem_keep_all_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, deferred_mem_nr_ranges, 0);
 }
 
+/* What there is no room for is missed, and then nobody else adds hidden memory either. */
+static void __init deferred_mem_full_test(struct kunit *test)
+{
+	u64 refused = deferred_mem_refused, start = TEST_BASE;
+
+	deferred_mem_mode = DEFERRED_MEM_KERNEL;
+	/* This holds no block, and takes no room. */
+	deferred_mem_hide(start + 1, start + test_blocks(1));
+	for (; start < TEST_BASE + test_blocks(2 * DEFERRED_MEM_RANGES); start += test_blocks(2))
+		deferred_mem_hide(start, start + test_blocks(1));
+	KUNIT_EXPECT_EQ(test, deferred_mem_nr_ranges, DEFERRED_MEM_RANGES);
+	KUNIT_EXPECT_EQ(test, deferred_mem_refused, refused);
+	KUNIT_EXPECT_TRUE(test, deferred_mem_allows(start, test_blocks(1)));
+	deferred_mem_hide(start, start + test_blocks(3));
+	KUNIT_EXPECT_EQ(test, deferred_mem_nr_ranges, DEFERRED_MEM_RANGES);
+	KUNIT_EXPECT_EQ(test, deferred_mem_refused, refused + test_blocks(3));
+	KUNIT_EXPECT_FALSE(test, deferred_mem_allows(start, test_blocks(1)));
+	deferred_mem_refused = refused;
+	deferred_mem_mode = DEFERRED_MEM_OFF;
+}
+
 static void __init deferred_mem_decline_test(struct kunit *test)
 {
 	deferred_mem_mode = DEFERRED_MEM_KERNEL;
@@ -239,6 +260,7 @@ static struct kunit_case __refdata deferred_mem_test_cases[] = {
 	KUNIT_CASE(deferred_mem_round_test),
 	KUNIT_CASE(deferred_mem_keep_test),
 	KUNIT_CASE(deferred_mem_keep_all_test),
+	KUNIT_CASE(deferred_mem_full_test),
 	KUNIT_CASE(deferred_mem_decline_test),
 	KUNIT_CASE(deferred_mem_split_test),
 	KUNIT_CASE(deferred_mem_mode_test),
