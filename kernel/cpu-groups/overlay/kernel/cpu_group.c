@@ -42,6 +42,7 @@
 #include <linux/cond_resched_lazy.h>
 #include <linux/cpu.h>
 #include <linux/cpu_group.h>
+#include <linux/cpuidle.h>
 #include <linux/cpuset.h>
 #include <linux/device.h>
 #include <linux/err.h>
@@ -611,7 +612,7 @@ int cpu_group_make_now(unsigned int cpu)
 /*
  * Bring up @group. On return it holds the CPUs that came up.
  *
- * Return: 0, or -EBUSY if CPU hotplug is disabled now, and nothing was done.
+ * Return: 0, or -EBUSY if CPU hotplug is disabled now, and nothing is up.
  */
 static int cpu_group_bring_up(struct cpumask *group)
 {
@@ -619,7 +620,9 @@ static int cpu_group_bring_up(struct cpumask *group)
 	u64 locked;
 	int err;
 
-	lock_device_hotplug();
+	/* Who hibernates holds it, and waits for kernel threads to freeze. */
+	if (!trylock_device_hotplug())
+		return -EBUSY;
 	for_each_cpu(cpu, group) {
 		err = cpu_group_online_node(cpu);
 		/* With a device it can be brought up when there is memory again. */
@@ -784,6 +787,13 @@ static int cpu_group_thread(void *unused)
 		up += cpumask_weight(&group);
 		groups++;
 		cond_resched();
+	}
+
+	/* Of threads that nosmt leaves down, idle drivers saw those that boot had. */
+	if (cpuidle_get_driver()) {
+		lock_device_hotplug();
+		arch_cpu_rescan_dead_smt_siblings();
+		unlock_device_hotplug();
 	}
 
 	/* User space may have brought up the last one. */
