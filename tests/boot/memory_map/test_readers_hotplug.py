@@ -12,6 +12,8 @@ from guests import BLOCKS, DEFERRED, Guests, meminfo, vmstat, zones
 from monitors import monitor
 from readers import answer, lazy
 
+from flatboot.guest import borrowed
+
 #: Half of it lies below 4 GiB; the rest ends at 6 GiB, where added memory begins.
 MEMORY = "4G"
 DIMM_KB = 1 << 20
@@ -171,3 +173,31 @@ def test_free_page_reporting(guests: Guests) -> None:
     assert 0 <= taken <= 256 << 10
     assert record.results["fill.bad_words"] == "0"
     assert record.results["fill.short_deferred"] == "0"
+
+
+def test_hints_of_free_pages(guests: Guests, tmp_path: Path) -> None:
+    """Memory that nobody has used is not set up when the guest is migrated, here to nowhere."""
+    with monitor(tmp_path, "migrate -d exec:cat>/dev/null\ncont\n", 2) as told:
+        record = guests(
+            lazy(
+                f"poke show before {DEFERRED}remaining_kb",
+                "poke show was /proc/vmstat",
+                "busybox sleep 10",
+                "poke show now /proc/vmstat",
+                f"poke show after {DEFERRED}remaining_kb",
+                "fill 4k 2",
+                arguments=(
+                    *("-object", "iothread,id=hints", "-device"),
+                    *("virtio-balloon-pci,free-page-hint=on,iothread=hints", *told),
+                ),
+                files=tuple(borrowed.files("busybox").items()),
+            )
+        )
+    was, now = (
+        sum(count for name, count in vmstat(record.files[when]).items() if "pgalloc" in name)
+        for when in ("was", "now")
+    )
+    assert now - was > 16 << 10, "nothing was hinted"
+    taken = int(record.files["before"]) - int(record.files["after"])
+    assert 0 <= taken <= 256 << 10
+    assert record.results["fill.bad_words"] == "0"

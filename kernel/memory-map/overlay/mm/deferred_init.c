@@ -473,6 +473,12 @@ bool deferred_init_pending(unsigned long pfn)
 }
 EXPORT_SYMBOL_GPL(deferred_init_pending);
 
+unsigned long deferred_init_pages(void)
+{
+	return global_zone_page_state(NR_DEFERRED);
+}
+EXPORT_SYMBOL_GPL(deferred_init_pages);
+
 bool __deferred_init_zone_pending(struct zone *zone, unsigned long pfn)
 {
 	struct mem_section_usage *usage = deferred_usage(pfn);
