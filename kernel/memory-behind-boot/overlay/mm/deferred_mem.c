@@ -376,6 +376,7 @@ void __init deferred_mem_keep(phys_addr_t start, phys_addr_t end)
 
 	for (i = 0; i < nr; i++) {
 		struct deferred_mem_range *range = deferred_mem_ranges + i;
+
 		if (end <= range->start || range->end <= start)
 			continue;
 		if (end < range->end)

@@ -473,11 +473,11 @@ bool deferred_init_pending(unsigned long pfn)
 }
 EXPORT_SYMBOL_GPL(deferred_init_pending);
 
-unsigned long deferred_init_pages(void)
+unsigned long deferred_init_nr_pages(void)
 {
 	return global_zone_page_state(NR_DEFERRED);
 }
-EXPORT_SYMBOL_GPL(deferred_init_pages);
+EXPORT_SYMBOL_GPL(deferred_init_nr_pages);
 
 bool __deferred_init_zone_pending(struct zone *zone, unsigned long pfn)
 {
