@@ -56,6 +56,7 @@
 #include <linux/sched/smt.h>
 #include <linux/sched/topology.h>
 #include <linux/slab.h>
+#include <linux/suspend.h>
 #include <linux/topology.h>
 #include <linux/vmstat.h>
 #include <linux/wait.h>
@@ -74,6 +75,9 @@
  * the hotplug lock wait longer: most of a millisecond for each CPU.
  */
 #define CPU_GROUP_MOST	32U
+
+/* How often it is tried to take CPUs down again: for ten seconds. */
+#define CPU_GROUP_TRIES	500U
 
 /* Written with the hotplug lock held for writing. */
 bool cpu_group_up;
@@ -610,6 +614,46 @@ int cpu_group_make_now(unsigned int cpu)
 }
 
 /*
+ * Who hibernates holds lock_device_hotplug() and waits for kernel threads to
+ * freeze, so none may be waiting for it then.
+ */
+static DEFINE_MUTEX(cpu_group_pm_lock);
+static bool cpu_group_hibernates;
+
+/* Waits for the group that is on its way. */
+static int cpu_group_pm(struct notifier_block *nb, unsigned long action, void *arg)
+{
+	guard(mutex)(&cpu_group_pm_lock);
+	if (action == PM_HIBERNATION_PREPARE || action == PM_RESTORE_PREPARE)
+		cpu_group_hibernates = true;
+	if (action == PM_POST_HIBERNATION || action == PM_POST_RESTORE)
+		cpu_group_hibernates = false;
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block cpu_group_pm_nb = {
+	.notifier_call = cpu_group_pm,
+};
+
+/* Returns whether it has the lock of devices. */
+static bool cpu_group_lock(void)
+{
+	mutex_lock(&cpu_group_pm_lock);
+	if (!cpu_group_hibernates) {
+		lock_device_hotplug();
+		return true;
+	}
+	mutex_unlock(&cpu_group_pm_lock);
+	return false;
+}
+
+static void cpu_group_unlock(void)
+{
+	unlock_device_hotplug();
+	mutex_unlock(&cpu_group_pm_lock);
+}
+
+/*
  * Bring up @group. On return it holds the CPUs that came up.
  *
  * Return: 0, or -EBUSY if CPU hotplug is disabled now, and nothing is up.
@@ -620,8 +664,7 @@ static int cpu_group_bring_up(struct cpumask *group)
 	u64 locked;
 	int err;
 
-	/* Who hibernates holds it, and waits for kernel threads to freeze. */
-	if (!trylock_device_hotplug())
+	if (!cpu_group_lock())
 		return -EBUSY;
 	for_each_cpu(cpu, group) {
 		err = cpu_group_online_node(cpu);
@@ -673,7 +716,7 @@ static int cpu_group_bring_up(struct cpumask *group)
 	trace_cpu_group_end(first, cpumask_weight(group), wanted - cpumask_weight(group), locked);
 out:
 	cpu_maps_update_done();
-	unlock_device_hotplug();
+	cpu_group_unlock();
 	return err;
 }
 
@@ -758,6 +801,39 @@ int cpu_group_await(const struct cpumask *cpus)
 				(TASK_KILLABLE | TASK_FREEZABLE));
 }
 
+/* Wait, as a PCI driver is probing, or the machine is to sleep or to become another. */
+static void cpu_group_pause(void)
+{
+	try_to_freeze();
+	schedule_timeout_idle(HZ / 50);
+}
+
+/*
+ * Threads of a core that nosmt leaves down sleep as deeply as the idle driver knows
+ * only if they were up once since it is there; in boot it saw to those it knew of.
+ */
+static void cpu_group_rescan_siblings(void)
+{
+	enum cpuhp_smt_control control;
+	unsigned int tries = 0;
+	int err;
+
+	if (!IS_ENABLED(CONFIG_X86) || !cpuidle_get_driver())
+		return;
+	while (!cpu_group_lock())
+		cpu_group_pause();
+	control = cpu_smt_control;
+	err = arch_cpu_rescan_dead_smt_siblings();
+	/* They are up, and stay so if CPU hotplug was disabled just then. */
+	while (err == -EBUSY && tries++ < CPU_GROUP_TRIES) {
+		schedule_timeout_idle(HZ / 50);
+		err = cpuhp_smt_disable(control);
+	}
+	cpu_group_unlock();
+	if (err)
+		pr_warn("nosmt: threads of cores may be up (%d)\n", err);
+}
+
 static int cpu_group_thread(void *unused)
 {
 	unsigned int wanted = cpumask_weight(&cpu_group_deferred), up = 0;
@@ -775,8 +851,7 @@ static int cpu_group_thread(void *unused)
 		cpu_group_next(&group, size);
 		cpumask_copy(&tried, &group);
 		if (cpu_group_bring_up(&group)) {
-			/* A PCI driver is probing; or to sleep, or to another kernel. */
-			schedule_timeout_idle(HZ / 50);
+			cpu_group_pause();
 			continue;
 		}
 		cpu_maps_update_begin();
@@ -789,12 +864,8 @@ static int cpu_group_thread(void *unused)
 		cond_resched();
 	}
 
-	/* Of threads that nosmt leaves down, idle drivers saw those that boot had. */
-	if (cpuidle_get_driver()) {
-		lock_device_hotplug();
-		arch_cpu_rescan_dead_smt_siblings();
-		unlock_device_hotplug();
-	}
+	cpu_group_rescan_siblings();
+	unregister_pm_notifier(&cpu_group_pm_nb);
 
 	/* User space may have brought up the last one. */
 	WRITE_ONCE(cpu_group_coming, false);
@@ -821,9 +892,11 @@ void cpu_group_start_deferred(void)
 		return;
 	pr_info("CPUs %*pbl come up behind boot\n", cpumask_pr_args(&cpu_group_deferred));
 	WRITE_ONCE(cpu_group_coming, true);
+	register_pm_notifier(&cpu_group_pm_nb);
 	task = kthread_run(cpu_group_thread, NULL, "cpu_group");
 	if (!IS_ERR(task))
 		return;
+	unregister_pm_notifier(&cpu_group_pm_nb);
 	WRITE_ONCE(cpu_group_coming, false);
 	wake_up_all(&cpu_group_awaited);
 	pr_err("no thread for the deferred CPUs: bring them up through sysfs\n");
