@@ -94,7 +94,7 @@ static void __init deferred_mem_full_test(struct kunit *test)
 
 	deferred_mem_mode = DEFERRED_MEM_KERNEL;
 	/* This holds no block, and takes no room. */
-	deferred_mem_hide(start + 1, start + test_blocks(1));
+	deferred_mem_hide(start + 1, start + MIN_MEMORY_BLOCK_SIZE);
 	for (; start < TEST_BASE + test_blocks(2 * DEFERRED_MEM_RANGES); start += test_blocks(2))
 		deferred_mem_hide(start, start + test_blocks(1));
 	KUNIT_EXPECT_EQ(test, deferred_mem_nr_ranges, DEFERRED_MEM_RANGES);
