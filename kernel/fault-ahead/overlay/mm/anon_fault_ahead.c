@@ -17,13 +17,14 @@
 #include <linux/pgtable.h>
 #include <linux/rmap.h>
 #include <linux/sched.h>
+#include <linux/sizes.h>
 #include <linux/swap.h>
 #include <linux/userfaultfd_k.h>
 #include <linux/vmstat.h>
 #include "internal.h"
 
-/* As many as fit on the stack: 512 bytes. */
-#define ANON_FAULT_AHEAD	64
+/* They are cleared with preemption off, and of 64 pages the pointers fit on the stack. */
+#define ANON_FAULT_AHEAD	(SZ_256K / PAGE_SIZE)
 
 static bool anon_fault_ahead_on __ro_after_init = true;
 
@@ -147,12 +148,13 @@ unsigned int anon_fault_ahead(struct vm_area_struct *vma, unsigned long addr,
 {
 	struct page *pages[ANON_FAULT_AHEAD];
 	unsigned int got, mapped, i;
-	unsigned long end;
+	unsigned long last;
 	pmd_t *pmd;
 
 	addr &= PAGE_MASK;
-	end = min(vma->vm_end, ALIGN(addr, PMD_SIZE));
-	nr = min3(nr, (end - addr) / PAGE_SIZE, (unsigned long)ANON_FAULT_AHEAD);
+	/* The end of the last page table may be no address. */
+	last = min(vma->vm_end - 1, ALIGN(addr, PMD_SIZE) - 1);
+	nr = min3(nr, (last - addr + 1) / PAGE_SIZE, ANON_FAULT_AHEAD);
 	if (!anon_fault_ahead_on || !nr || !anon_fault_ahead_allowed(vma) ||
 	    (gup_flags & (FOLL_WRITE | FOLL_NOWAIT)) != FOLL_WRITE)
 		return 0;
