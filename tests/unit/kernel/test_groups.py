@@ -161,7 +161,6 @@ SAVE_NONE = {
     "isolation-slab",
     "its-memreserve",
     "mce-later-cpus",
-    "memory-hotplug-undo",
     "mpt3sas-later-cpus",
     "octeontx2-later-cpus",
     "osnoise-boot",
