@@ -134,12 +134,11 @@ static int __init deferred_init_param(char *str)
 {
 	int mode = deferred_init_mode_parse(str);
 
-	if (mode < 0) {
+	if (mode < 0)
 		pr_warn("unknown mode '%s', known are wait, background and lazy; using %s\n",
 			str ?: "", deferred_init_modes[deferred_init_mode]);
-		return 0;
-	}
-	deferred_init_mode = mode;
+	else
+		deferred_init_mode = mode;
 	return 0;
 }
 early_param("deferred_init", deferred_init_param);
@@ -446,12 +445,11 @@ bool __deferred_init_wait(gfp_t gfp_mask, const struct alloc_context *ac)
 
 	/*
 	 * Spinning could deadlock: with a lock that the caller holds, and that an
-	 * interrupt on the other CPU waits for.
+	 * interrupt on the other CPU waits for. And who makes memory free, or is about
+	 * to, has reserves and waits for nobody.
 	 */
-	if (!gfpflags_allow_blocking(gfp_mask))
-		return false;
-	/* Who makes memory free, or is about to, has reserves and waits for nobody. */
-	if ((current->flags & PF_MEMALLOC) || tsk_is_oom_victim(current))
+	if (!gfpflags_allow_blocking(gfp_mask) || (current->flags & PF_MEMALLOC) ||
+	    tsk_is_oom_victim(current))
 		return false;
 
 	for_next_zone_zonelist_nodemask(zone, z, ac->highest_zoneidx, ac->nodemask) {
@@ -472,12 +470,6 @@ bool deferred_init_pending(unsigned long pfn)
 	return usage && deferred_usage_pending(usage, pfn);
 }
 EXPORT_SYMBOL_GPL(deferred_init_pending);
-
-unsigned long deferred_init_nr_pages(void)
-{
-	return global_zone_page_state(NR_DEFERRED);
-}
-EXPORT_SYMBOL_GPL(deferred_init_nr_pages);
 
 bool __deferred_init_zone_pending(struct zone *zone, unsigned long pfn)
 {
@@ -873,16 +865,11 @@ static void __init deferred_init_each(struct zone *zone, deferred_part_fn part,
 			first = SECTION_ALIGN_UP(first + 1);
 		if (first < last && !deferred_section_whole(zone, last - 1))
 			last = SECTION_ALIGN_DOWN(last - 1);
-		if (first >= last) {
-			if (part)
-				part(zone, pfn, end_pfn);
-			continue;
+		if (part) {
+			part(zone, pfn, min(first, end_pfn));
+			part(zone, max(first, last), end_pfn);
 		}
-		if (part && pfn < first)
-			part(zone, pfn, first);
-		if (part && last < end_pfn)
-			part(zone, last, end_pfn);
-		if (whole)
+		if (whole && first < last)
 			whole(zone, first, last);
 	}
 }

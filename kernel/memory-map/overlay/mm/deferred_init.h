@@ -54,11 +54,7 @@ static inline bool deferred_init_zone_pending(struct zone *zone,
  */
 static inline unsigned long deferred_init_zone_pages(struct zone *zone)
 {
-#ifdef CONFIG_DEFERRED_INIT_ON_DEMAND
-	if (deferred_init_active())
-		return zone_page_state(zone, NR_DEFERRED);
-#endif
-	return 0;
+	return deferred_init_active() ? zone_page_state(zone, NR_DEFERRED) : 0;
 }
 
 /**

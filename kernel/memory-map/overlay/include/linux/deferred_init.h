@@ -23,20 +23,7 @@ void deferred_init_crash_prepare(void);
  */
 bool deferred_init_pending(unsigned long pfn);
 
-/**
- * deferred_init_nr_pages - how many free pages have no struct pages yet
- *
- * Context: any.
- * Return: their number, which only becomes smaller but for pools that are released.
- */
-unsigned long deferred_init_nr_pages(void);
-
 #else
-
-static inline unsigned long deferred_init_nr_pages(void)
-{
-	return 0;
-}
 
 static inline bool deferred_init_pending(unsigned long pfn)
 {
