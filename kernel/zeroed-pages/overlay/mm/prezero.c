@@ -445,6 +445,7 @@ static int prezero_start(void)
 	lockdep_assert_held(&prezero_lock);
 	if (prezero_in_guest())
 		pr_warn_once("the host of this virtual machine has to back all memory that is cleared; if it should not, use prezero=off, and a balloon with free page reporting\n");
+	/* Either this sees prezero_distrusted, or who sets that sees this. */
 	smp_store_mb(prezero_enabled, true);
 	if (READ_ONCE(prezero_distrusted)) {
 		WRITE_ONCE(prezero_enabled, false);
