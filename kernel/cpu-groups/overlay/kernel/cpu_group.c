@@ -801,13 +801,6 @@ int cpu_group_await(const struct cpumask *cpus)
 				(TASK_KILLABLE | TASK_FREEZABLE));
 }
 
-/* Wait, as a PCI driver is probing, or the machine is to sleep or to become another. */
-static void cpu_group_pause(void)
-{
-	try_to_freeze();
-	schedule_timeout_idle(HZ / 50);
-}
-
 /*
  * Threads of a core that nosmt leaves down sleep as deeply as the idle driver knows
  * only if they were up once since it is there; in boot it saw to those it knew of.
@@ -820,8 +813,10 @@ static void cpu_group_rescan_siblings(void)
 
 	if (!IS_ENABLED(CONFIG_X86) || !cpuidle_get_driver())
 		return;
-	while (!cpu_group_lock())
-		cpu_group_pause();
+	while (!cpu_group_lock()) {
+		try_to_freeze();
+		schedule_timeout_idle(HZ / 50);
+	}
 	control = cpu_smt_control;
 	err = arch_cpu_rescan_dead_smt_siblings();
 	/* They are up, and stay so if CPU hotplug was disabled just then. */
@@ -851,7 +846,8 @@ static int cpu_group_thread(void *unused)
 		cpu_group_next(&group, size);
 		cpumask_copy(&tried, &group);
 		if (cpu_group_bring_up(&group)) {
-			cpu_group_pause();
+			/* A PCI driver is probing; or to sleep, or to another kernel. */
+			schedule_timeout_idle(HZ / 50);
 			continue;
 		}
 		cpu_maps_update_begin();
