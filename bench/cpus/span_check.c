@@ -6,7 +6,8 @@
  *
  *     span_check CPUS NODES
  *
- * prints two numbers: comparisons, and the nanoseconds that all of them took.
+ * prints two numbers: pairs of masks, and the nanoseconds that all of them
+ * took.
  *
  * As in the kernel, a mask has a bit for each CPU, its address is in the
  * per-CPU area of its CPU, which lies a power of two from the next one, and it
@@ -21,8 +22,7 @@
 #include <time.h>
 
 #define BITS 64
-/* SMT, cluster, cores, package and node; all NUMA levels above that may
- * overlap. */
+/* SMT, cluster, cores, package, node: those above may overlap. */
 #define LEVELS 5
 #define AREA (256UL << 10)
 #define FIRST_OF_LEVELS 4096
@@ -73,8 +73,7 @@ static __attribute__((noinline)) bool meet(const unsigned long *a,
 	return false;
 }
 
-/* The CPUs that share something with @cpu are so many, and begin at a multiple
- * of that. */
+/* So many CPUs share something with @cpu, from a multiple of that on. */
 static unsigned long *new_mask(unsigned int cpu, unsigned int together)
 {
 	unsigned long *mask = aligned_alloc(
@@ -102,7 +101,7 @@ static long long now(void)
 
 int main(int argc, char **argv)
 {
-	unsigned long long comparisons = 0;
+	unsigned long long pairs = 0;
 	unsigned int together[LEVELS] = { 2, 2 };
 	long long start;
 
@@ -126,7 +125,7 @@ int main(int argc, char **argv)
 		for (unsigned int level = 0; level < LEVELS; level++) {
 			for (unsigned int other = cpu + 1; other < cpus;
 			     other++) {
-				comparisons++;
+				pairs++;
 				if (!equal(masks[level](cpu),
 					   masks[level](other)) &&
 				    meet(masks[level](cpu),
@@ -135,6 +134,6 @@ int main(int argc, char **argv)
 			}
 		}
 	}
-	printf("%llu %lld\n", comparisons, now() - start);
+	printf("%llu %lld\n", pairs, now() - start);
 	return 0;
 }
