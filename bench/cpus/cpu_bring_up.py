@@ -42,18 +42,30 @@ def on_nodes(cpus: int, nodes: int) -> Wanted:
     return _wanted(name, FLAVOURS[0], cpus, "", PUBLISHED_BASE, nodes)
 
 
+def with_memory(memory: str) -> Wanted:
+    """Return the boot of few CPUs with so much memory, of that base."""
+    name = f"cpu_memory/{memory}"
+    return _wanted(name, FLAVOURS[0], FEW, "", PUBLISHED_BASE, memory=memory)
+
+
 def deferred(cpus: int) -> Wanted:
     """Return the boot of a machine of *cpus* CPUs, of which boot brings up a few."""
     return _wanted(f"cpu_bring_up/defer{FEW}", "flatboot", cpus, f"cpuhp.defer={FEW}")
 
 
 def _wanted(
-    table: str, flavour: str, cpus: int, parameter: str, base: str = "", nodes: int = 1
+    table: str,
+    flavour: str,
+    cpus: int,
+    parameter: str,
+    base: str = "",
+    nodes: int = 1,
+    memory: str = "2G",
 ) -> Wanted:
     return Wanted(
         table,
         flavour,
-        "2G",
+        memory,
         f"{CMDLINE} {parameter}".strip(),
         cpus=cpus,
         nodes=nodes,

@@ -23,10 +23,12 @@ BOOTS = ((64, 1), (128, 1), (240, 1), (240, 16))
 PARTS = {
     "#204 vmstat": ("refresh_zone_stat_thresholds",),
     "#198 workqueue_online_cpu": ("workqueue_online_cpu", "unbound_wq_update_pwq"),
+    "SMP init, others": ("set_cpu_sibling_map",),
     "sched_init_domains": (
         *("build_sched_domains", "__bitmap_equal", "__bitmap_intersects"),
         *("cpu_smt_mask", "cpu_clustergroup_mask", "cpu_coregroup_mask"),
     ),
+    "cacheinfo_sysfs_init": ("populate_cache_leaves",),
 }
 
 
@@ -72,7 +74,7 @@ def published(kept: Kept) -> Table:
     made = table(
         f"{cpu_project.MACHINE.cpus:,} CPUs: published seconds, and what is left for lines",
         ["row"],
-        ["published", "instructions", "left", "lines, millions", "ns a line"],
+        ["published", "projected", "left", "lines, millions", "ns a line"],
     )
     for row in projection_rules.published():
         estimate = found.row(row, stock)

@@ -20,6 +20,8 @@ from flatboot.show.report_tables import add, table
 MACHINE = MachineSize(1780, 16)
 #: CPUs, and on how many nodes.
 ON_NODES = (64, (1, 2, 4, 8, 16))
+#: The phase before other CPUs come up, and the memory of the machines whose phase is compared.
+FIRST, MEMORY = "boot processor", ("2G", "64G", "1T")
 #: What the published fixes make shorter.
 FIXED = {
     Part("vmstat_cpu_online", "callback"): "thresholds of counters",
@@ -93,6 +95,26 @@ def nodes(kept: Kept) -> Table:
     boots = [cpu_work.boot(kept(cpu_bring_up.on_nodes(ON_NODES[0], n))) for n in ON_NODES[1]]
     for part, what in FIXED.items():
         add(made, what, *(f"{boot.together([part]).working:,.0f}" for boot in boots))
+    return made
+
+
+def memory(kept: Kept) -> Table:
+    """Return how what comes before SMP init grows with memory, in instructions and as seconds."""
+    rules = projection_rules.rules(PUBLISHED_BASE)
+    speed = rules.terms["instructions"].value
+    made = table(
+        f"Linux {PUBLISHED_BASE}, stock: what the boot processor does before others come up",
+        ["memory"],
+        ["millions of instructions", "beyond 2 GiB", "seconds beyond 2 GiB"],
+    )
+    least = 0.0
+    for size in MEMORY:
+        boot = cpu_work.boot(kept(cpu_bring_up.with_memory(size)))
+        work = boot.together(part for part in boot.costs if rules.of(part).phase == FIRST).working
+        least = least or work
+        more = (f"{(work - least) / 1e6:,.1f}", f"{(work - least) / speed:.2f}")
+        add(made, units.binary_size(units.size(size)), f"{work / 1e6:,.1f}", *more)
+    made.caption = f"4 CPUs; seconds at {speed / 1e9:g} G instructions a second"
     return made
 
 

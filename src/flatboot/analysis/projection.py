@@ -403,14 +403,11 @@ def _of(row: Row) -> Chosen:
 
 
 def _size(rule: Rule, machine: MachineSize, way: Way) -> tuple[float, float]:
-    """Return the number of CPUs that the cost of a part goes by, and how often that is spent."""
+    """Return the number of CPUs that the cost of a part goes by, and which share is spent."""
     if way.parameter:
         # Its boots brought up as few CPUs, so the machine's are what it grows with.
         return machine.cpus, 1
     online = way.online or machine.cpus
-    if rule.over == "node":
-        nodes = min(machine.nodes, online)
-        return online / nodes, nodes
     if rule.over == "online":
         return online, 1
     return machine.cpus, 1 if rule.runs == "once" else online / machine.cpus
@@ -442,7 +439,9 @@ def _serial(rule: Rule, way: Way, online: int, values: Values) -> float:
 def _waiting(load: _Load, way: Way, online: int, values: Values) -> float:
     """Return the seconds of wake-ups, handshakes and exits that boot waits for."""
     rule, calls = load.rule, load.calls
+    turn = values["errand" if way.tree else "turn"]
     each = rule.handshakes * values["handshake"] + rule.errands * values["errand"]
+    each += rule.turns * turn
     exits = _serial(rule, way, online, values) * calls * rule.exits * values["exit"]
     if not way.group or rule.runs == "once":
         return exits + calls * each

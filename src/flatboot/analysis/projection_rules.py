@@ -13,7 +13,7 @@ from flatboot.common import typed
 from flatboot.common.errors import UsageError
 
 Runs = Literal["once", "prepare", "online", "set up", "beside"]
-Over = Literal["possible", "online", "node"]
+Over = Literal["possible", "online"]
 Column = Literal["before", "after"]
 
 
@@ -87,6 +87,7 @@ class Rule:
     per_node: float = 0
     handshakes: float = 0
     errands: float = 0
+    turns: float = 0
     exits: float = 0
 
 

@@ -276,5 +276,6 @@ def _runs(rule: Rule) -> str:
 
 
 def _takes(rule: Rule) -> str:
-    counts = {"handshake": rule.handshakes, "errand": rule.errands, "exit": rule.exits}
-    return ", ".join(f"{count:g} {what}" for what, count in counts.items() if count)
+    words = ("handshake", "errand", "turn", "exit")
+    counts = (rule.handshakes, rule.errands, rule.turns, rule.exits)
+    return ", ".join(f"{n:g} {word}" for n, word in zip(counts, words, strict=True) if n)

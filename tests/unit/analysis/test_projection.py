@@ -34,11 +34,12 @@ DEFER = Way("defer", BASE, "flatboot", online=4)
 MACHINE = MachineSize(257, 2)
 # Of each of the 256 CPUs beyond the first: 1,000 instructions and a call.
 WORK, CALLS = 256_000.0, 256
-SPEED, HANDSHAKE, ERRAND, WAKE, HANDOVER, EXIT = 1e6, 0.5, 0.25, 0.01, 0.02, 0.001
+SPEED, HANDSHAKE, ERRAND, TURN, WAKE, HANDOVER, EXIT = 1e6, 0.5, 0.25, 0.005, 0.01, 0.02, 0.001
 TERMS = {
     "instructions": Term("", "instructions a second", SPEED, SPEED, "", SPEED),
     "handshake": Term("", "s", HANDSHAKE, HANDSHAKE, "", HANDSHAKE),
     "errand": Term("", "s", ERRAND, ERRAND, "", ERRAND),
+    "turn": Term("", "s", TURN, TURN, "", TURN),
     "wake": Term("", "s", WAKE, WAKE, "", WAKE),
     "handover": Term("", "s", HANDOVER, HANDOVER, "", HANDOVER),
     "exit": Term("", "s", EXIT, EXIT, "", EXIT),
@@ -210,6 +211,13 @@ def test_who_works_at_the_same_time(rule: Rule, stock: float, flat: float, tree:
             CALLS * ERRAND,
             CALLS * ERRAND * 9 / 257,
         ),
+        # A tree's CPUs ask a thread of another one.
+        (
+            part_rule("prepare", turns=1),
+            CALLS * TURN,
+            CALLS * TURN,
+            CALLS * ERRAND * 9 / 257,
+        ),
         (
             part_rule("set up", parallel=True, exits=10),
             *[10 * CALLS * EXIT * n for n in (1, 1 / 257, 1 / 257)],
@@ -222,7 +230,7 @@ def test_who_waits_how_often(rule: Rule, stock: float, flat: float, tree: float)
 
 
 def bare(rule: Rule) -> Rule:
-    return dataclasses.replace(rule, handshakes=0, errands=0, exits=0)
+    return dataclasses.replace(rule, handshakes=0, errands=0, turns=0, exits=0)
 
 
 def test_contention_keeps_a_share_of_parallel_work() -> None:
@@ -239,7 +247,6 @@ def test_contention_keeps_a_share_of_parallel_work() -> None:
         (part_rule("once", over="possible"), 256),
         (part_rule(over="possible"), 256 * 4 / 257),
         (part_rule(over="online"), 3),
-        (part_rule(over="node"), 2),
     ],
 )
 def test_few_cpus_at_boot(rule: Rule, expected: float) -> None:
@@ -247,11 +254,11 @@ def test_few_cpus_at_boot(rule: Rule, expected: float) -> None:
     assert seconds == pytest.approx(expected * 1000 / SPEED)
 
 
-def test_nodes_bound_what_a_part_walks() -> None:
-    found = projected(part_rule(over="node"), sweep(squares, part=squares))
+def test_what_walks_nodes_grows_with_them() -> None:
+    found = projected(part_rule(per_node=0.5), sweep(squares, part=squares))
     one, eight = (found.seconds(STOCK, MachineSize(248, nodes), every).value for nodes in (1, 8))
     assert one == pytest.approx(squares(247) / SPEED)
-    assert eight == pytest.approx(8 * squares(30) / SPEED)
+    assert eight == pytest.approx(4.5 * squares(247) / SPEED)
 
 
 def test_a_wider_term_widens_the_range() -> None:
