@@ -24,6 +24,8 @@ COLLECTIONS = ("mm", "memory-hotplug", "cpu-hotplug", "damon", "liveupdate")
 _ARCH = "x86_64"
 #: Commands that their scripts need besides those of busybox.
 _PROGRAMS = ("bash", "busybox", "dmesg", "gzip", "killall", "pgrep", "timeout")
+#: For 6.12.117, whose khugepaged.c lacks kselftest.h, which defines it likewise.
+_DEFINED = "USERCFLAGS=-DKSFT_SKIP=4"
 _PYTHON_MODULES = ("argparse", "json", "os", "subprocess", "time")
 #: Headers that their programs need, and the Debian packages that have them.
 _HEADERS = {
@@ -79,6 +81,7 @@ def _build(source: Source, final: Path) -> None:
                 f"ARCH={_ARCH}",
                 f"TARGETS={' '.join(targets)}",
                 "FORCE_TARGETS=1",
+                _DEFINED,
                 f"KSFT_INSTALL_PATH={new}",
                 "install",
                 what=what,

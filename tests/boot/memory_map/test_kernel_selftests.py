@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import tomllib
+from pathlib import Path
 
 import pytest
 from guests import BASE, kernel_of
@@ -13,39 +15,12 @@ from flatboot.guest.machine import machine
 from flatboot.record import splats
 from flatboot.record.record import Record
 
-# What its tables say is true of the default base.
-pytestmark = [pytest.mark.groups("memory-map"), pytest.mark.default_base]
+pytestmark = pytest.mark.groups("memory-map")
 
-#: What one boot runs: tests that together meet all kinds of memory while it is deferred.
-GROUPS = {
-    "quick": ("mm:ksft_madv_populate.sh", "mm:ksft_mmap.sh"),
-    "hugetlb": ("mm:ksft_hugetlb.sh",),
-    "thp": ("mm:ksft_thp.sh",),
-    "pinned": ("mm:ksft_gup_test.sh",),
-    "copied": ("mm:ksft_cow.sh",),
-    "faulted": (
-        *("mm:ksft_userfaultfd.sh", "mm:ksft_pagemap.sh", "mm:ksft_soft_dirty.sh"),
-        *("mm:ksft_mkdirty.sh", "mm:ksft_madv_guard.sh"),
-    ),
-    "mapped": (
-        *("mm:ksft_mlock.sh", "mm:ksft_mremap.sh", "mm:ksft_process_madv.sh"),
-        *("mm:ksft_process_mrelease.sh", "mm:ksft_vma_merge.sh", "mm:ksft_rmap.sh"),
-        *("mm:ksft_hugevm.sh", "mm:ksft_pfnmap.sh", "mm:ksft_memfd_secret.sh", "mm:ksft_pkey.sh"),
-    ),
-    "moved": (
-        *("mm:ksft_compaction.sh", "mm:ksft_migration.sh", "mm:ksft_ksm.sh"),
-        *("mm:ksft_ksm_numa.sh", "mm:ksft_memory_failure.sh"),
-    ),
-    "memory-hotplug": ("memory-hotplug:mem-on-off-test.sh",),
-    "cpu-hotplug": ("cpu-hotplug:cpu-on-off-test.sh",),
-    "damon": (
-        *("damon:sysfs.sh", "damon:sysfs_refresh.py", "damon:reclaim.sh"),
-        *("damon:lru_sort.sh", "damon:sysfs_update_removed_scheme_dir.sh"),
-        *("damon:sysfs_update_schemes_tried_regions_hang.py", "damon:damos_quota.py"),
-        *("damon:damos_quota_goal.py", "damon:damos_apply_interval.py"),
-        *("damon:damos_tried_regions.py", "damon:damon_nr_regions.py"),
-    ),
-}
+#: Of the base: kernel_selftests.toml.
+TABLES = tomllib.loads(Path(__file__).with_name("kernel_selftests.toml").read_text())[BASE]
+#: What one boot runs.
+GROUPS: dict[str, list[str]] = TABLES["groups"]
 #: Parameters of both kernels, and of ours, where a group is run once more with them: the pool of
 #: boot is not built when the tests begin.
 POOLS = {
@@ -54,19 +29,8 @@ POOLS = {
         "deferred_init=lazy hugetlb_deferred=on",
     ),
 }
-#: What a guest of the lab cannot run, or what says nothing there, and why.
-NOT_RUN = {
-    "mm:ksft_hmm.sh": "needs the module test_hmm, and guests have no modules",
-    "mm:ksft_vmalloc.sh": "needs the module test_vmalloc, and guests have no modules",
-    "mm:ksft_kmemleak_confirm.sh": "needs kmemleak and the module kmemleak-test",
-    "mm:ksft_kmemleak_dedup.sh": "needs kmemleak and the module kmemleak-test",
-    "damon:sysfs_memcg_path_leak.sh": "needs kmemleak, which the config users leaves out",
-    "damon:sysfs_update_schemes_tried_regions_wss_estimation.py": "estimates a working set by when"
-    " pages are accessed, and is not done in 10 minutes under emulation",
-    "liveupdate:liveupdate": "test_readers_handover.py runs it, on a kernel with live update",
-    "damon:sysfs.py": "needs drgn and a kernel with debugging information",
-    "damon:sysfs_no_op_commit_break.py": "needs drgn and a kernel with debugging information",
-}
+#: The test that has tests of its own, by category.
+VM_TESTS = "mm:run_vmtests.sh"
 SHORT = "quick"
 #: Results that differ between two boots of stock, as patterns of their names, and why.
 LUCK = {
@@ -149,5 +113,11 @@ def test_same_results_with_a_pool_that_is_not_built(group: str) -> None:
 
 def test_every_test_is_run_or_known_not_to_be() -> None:
     """A base that brings a new test asks for a look at it."""
-    listed = set((kernel_selftests.installed(BASE) / "kselftest-list.txt").read_text().split())
-    assert listed == {test for tests in GROUPS.values() for test in tests} | NOT_RUN.keys()
+    known = {*(test for tests in GROUPS.values() for test in tests), *TABLES["not_run"]}
+    folder = kernel_selftests.installed(BASE)
+    listed = set((folder / "kselftest-list.txt").read_text().split())
+    if VM_TESTS in listed:
+        script = (folder / "mm/run_vmtests.sh").read_text()
+        listed.remove(VM_TESTS)
+        listed |= {f"{VM_TESTS}={name}" for name in re.findall(r'CATEGORY="(\w+)"', script)}
+    assert listed == known

@@ -4,10 +4,10 @@
 #
 # Run the kernel's own tests in a guest, as its run_kselftest.sh takes them.
 #
-#	selftests SECONDS COLLECTION:TEST...
+#	selftests SECONDS COLLECTION:TEST[=CATEGORY]...
 #
-# Each may take SECONDS. What they print goes to /tmp/selftests as well, where no
-# message of the kernel falls into it.
+# Each may take SECONDS; a category is one of run_vmtests.sh's. What they print goes
+# to /tmp/selftests as well, where no message of the kernel falls into it.
 /bin/busybox mkdir -p /usr /mnt/huge /dev/shm
 for folder in /sbin /usr/bin /usr/sbin; do
 	/bin/busybox ln -s /bin $folder
@@ -28,7 +28,8 @@ export KSELFTEST_MEM_ON_OFF_TEST_SH_ARGS="-r 33"
 seconds=$1
 shift
 for test in "$@"; do
-	set -- "$@" -t "$test"
-	shift
-done
-/selftests/run_kselftest.sh -o "$seconds" "$@" 2>&1 | tee /tmp/selftests
+	case $test in
+	*=*) export KSELFTEST_RUN_VMTESTS_SH_ARGS="-t ${test#*=}" ;;
+	esac
+	/selftests/run_kselftest.sh -o "$seconds" -t "${test%%=*}" 2>&1
+done | tee /tmp/selftests
