@@ -8,7 +8,7 @@ from pathlib import Path
 
 from flatboot.common import host, progress, units
 from flatboot.common.errors import FlatbootError
-from flatboot.guest import stored
+from flatboot.guest import next_kernel, stored
 from flatboot.guest.boot_spec import BootSpec, Clock, Counted, Functions
 from flatboot.guest.machine import machine
 from flatboot.kernel import bases
@@ -47,6 +47,9 @@ class Wanted:
         clock: see ``BootSpec``.
         run: which of several boots, where they differ from one to the next; 0 if there is one.
         files: see ``BootSpec``, as pairs; the record keeps none of them.
+        next_cmdline: parameters of the same kernel, which the guest boots by kexec after its
+            programs; "" for no other. The record is of that boot, and has the raw counter just
+            before it as ``ticks.kexec``.
         reads: what the table reads of its record, besides phases, functions and spans, which it
             reads where it asks for them.
         groups: see ``flatboot.kernel.build.kernel``.
@@ -71,6 +74,7 @@ class Wanted:
     clock: Clock = "exact"
     run: int = 0
     files: tuple[tuple[str, Path], ...] = ()
+    next_cmdline: str = ""
     reads: Reads = NOTHING
     groups: tuple[str, ...] = ()
     base: str = ""
@@ -92,19 +96,25 @@ class Wanted:
     @property
     def spec(self) -> BootSpec:
         """The boot."""
+        kernel = KernelName(
+            self.flavour,
+            self.config,
+            self.arch,
+            self.base or bases.default(),
+            self.groups,
+        )
+        programs, files = self.programs, self.files
+        if self.next_cmdline:
+            load = next_kernel.load(self.next_cmdline)
+            programs = (*programs, load, "poke ticks kexec", next_kernel.BOOT)
+            files = (*files, *next_kernel.files(kernel.image().image, (), self.clock).items())
         return BootSpec(
-            KernelName(
-                self.flavour,
-                self.config,
-                self.arch,
-                self.base or bases.default(),
-                self.groups,
-            ),
+            kernel,
             machine(self.arch, self.memory, self.cpus, self.nodes),
             self.cmdline,
             self.clock,
-            self.programs,
-            self.files,
+            programs,
+            files,
             self.arguments,
             self.phases,
             self.functions,
@@ -120,7 +130,9 @@ class Wanted:
         size = units.size(self.memory)
         whole_map = bool(self.programs) or not any(mode in self.cmdline for mode in _LEAN)
         touched = size if self.programs and self.fills else 0
-        return host.boot_memory(size if whole_map else 0) + touched
+        # The next kernel's map need not come to lie where the first one's was.
+        maps = (2 if self.next_cmdline else 1) * whole_map
+        return host.boot_memory(maps * size) + touched
 
 
 class Kept:

@@ -10,6 +10,7 @@
  *	poke await LABEL PATH TEXT	await.LABEL=ok once the file is TEXT and
  *					a line end, or late after 60 s
  *	poke sysinfo LABEL		sysinfo.LABEL.total and .free in kB
+ *	poke ticks LABEL		ticks.LABEL=the raw counter
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -146,6 +147,9 @@ int main(int argc, char **argv)
 		drain(argv[2], argv[3]);
 	} else if (!strcmp(verb, "sysinfo") && argc == 3) {
 		show_sysinfo(argv[2]);
+	} else if (!strcmp(verb, "ticks") && argc == 3) {
+		printf(RESULT "ticks.%s=%llu\n", argv[2],
+		       (unsigned long long)counter());
 	} else {
 		fprintf(stderr, "poke: see the comment at the top of poke.c\n");
 		return 2;
