@@ -83,8 +83,8 @@ def _count(found: Mapping[Waking, int], when: str, by: str, woken: str, *, here:
 def wakes(kept: Kept) -> Table:
     """Return how often each is asked on the CPU that asks, and on another."""
     initcalls = [f"*initcall_*: func={when}+*" for _, when, *_ in ASKED if when != SMP_INIT]
-    woken = [f"*sched_wak*: comm={name}*" for *_, name in ASKED]
-    lines = ("*initcall_level*", *dict.fromkeys([*initcalls, *woken]))
+    threads = [f"*sched_wak*: comm={name}*" for *_, name in ASKED]
+    lines = ("*initcall_level*", *dict.fromkeys([*initcalls, *threads]))
     record = kept(
         Wanted(
             "cpu_wakes",
