@@ -114,7 +114,8 @@ def memory(kept: Kept) -> Table:
         least = least or work
         more = (f"{(work - least) / 1e6:,.1f}", f"{(work - least) / speed:.2f}")
         add(made, units.binary_size(units.size(size)), f"{work / 1e6:,.1f}", *more)
-    made.caption = f"4 CPUs; seconds at {speed / 1e9:g} G instructions a second"
+    few = cpu_bring_up.FEW
+    made.caption = f"{few} CPUs; seconds at {speed / 1e9:g} G instructions a second"
     return made
 
 

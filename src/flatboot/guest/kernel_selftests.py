@@ -24,8 +24,6 @@ COLLECTIONS = ("mm", "memory-hotplug", "cpu-hotplug", "damon", "liveupdate")
 _ARCH = "x86_64"
 #: Commands that their scripts need besides those of busybox.
 _PROGRAMS = ("bash", "busybox", "dmesg", "gzip", "killall", "pgrep", "timeout")
-#: For 6.12.117, whose khugepaged.c lacks kselftest.h, which defines it likewise.
-_DEFINED = "USERCFLAGS=-DKSFT_SKIP=4"
 _PYTHON_MODULES = ("argparse", "json", "os", "subprocess", "time")
 #: Headers that their programs need, and the Debian packages that have them.
 _HEADERS = {
@@ -34,6 +32,8 @@ _HEADERS = {
     "sys/capability.h": "libcap-dev",
 }
 _HEADER_DIR = Path("/usr/include")
+#: For 6.12.117, whose khugepaged.c lacks kselftest.h, which defines it likewise.
+_DEFINED = "USERCFLAGS=-DKSFT_SKIP=4"
 _ELF = b"\x7fELF"
 _RESULT = re.compile(r"^((?:# ?)*)(ok|not ok) \d+\s+(?:- )?(.*?)\s*(?:# *(\w*) *(.*))?$")
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
